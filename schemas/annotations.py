@@ -1,0 +1,20 @@
+"""Annotations: the entities that were found, one row each. What the product is for."""
+
+import pyarrow as pa
+
+from schemas.tables import Table
+
+ANNOTATIONS = Table.define(
+    "annotations",
+    1,
+    ("document_id", pa.large_string(), "the document's id, as it came in"),
+    ("sentence_id", pa.int32(), "number of the sentence in its document, from 0"),
+    ("entity_id", pa.int32(), "number of the entity in its document, from 0, by (char_start, char_end, label)"),
+    ("label", pa.large_string(), "the entity's type"),
+    ("score", pa.float32(), "the model's probability of this label for this span, 0 to 1"),
+    ("text", pa.large_string(), "the surface: document_text[char_start:char_end], no space at its edges"),
+    ("char_start", pa.int64(), "first character in the document (Unicode code points, not bytes, not UTF-16)"),
+    ("char_end", pa.int64(), "one past the last character"),
+    ("word_start", pa.int32(), "first word, counted in the sentence from 0"),
+    ("word_end", pa.int32(), "one past the last word"),
+)

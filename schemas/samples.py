@@ -1,0 +1,32 @@
+"""Samples: windows of subword tokens, what `pack` makes of sentences and `tag` reads.
+
+A sample holds the sentences to tag and their context. Candidate spans are not stored: they are all
+runs of up to `entity_max_length` words that begin at a word with `word_tag` and stay in its sentence.
+Every word of a document has `word_tag` in exactly one of its samples. Rows of a document are contiguous.
+"""
+
+import pyarrow as pa
+
+from schemas.tables import Table
+
+_INT32S = pa.large_list(pa.field("item", pa.int32(), nullable=False))
+_INT64S = pa.large_list(pa.field("item", pa.int64(), nullable=False))
+_BOOLS = pa.large_list(pa.field("item", pa.bool_(), nullable=False))
+
+SAMPLES = Table.define(
+    "samples",
+    1,
+    ("document_id", pa.large_string(), "the document's id, as it came in"),
+    ("window_id", pa.int32(), "number of the window in its document, from 0"),
+    ("text", pa.large_string(), "text of the sentences that have words here (not of mere context tokens)"),
+    ("text_char_start", pa.int64(), "where `text` begins in the document (code points)"),
+    ("token_ids", _INT32S, "subword ids of the window, special tokens included"),
+    ("word_token_start", _INT32S, "first token of each word, as an index into token_ids"),
+    ("word_token_end", _INT32S, "one past the word's last token; equal to the start where a word has no token"),
+    ("word_char_start", _INT64S, "first character of each word in the document"),
+    ("word_char_end", _INT64S, "one past the word's last character"),
+    ("word_sentence", _INT32S, "sentence_id of each word"),
+    ("word_index", _INT32S, "number of each word in its sentence, from 0"),
+    ("word_tag", _BOOLS, "whether candidate spans that begin at this word belong to this window"),
+    ("n_long_words", pa.int32(), "tagged words too long for a window, shown to the model as one unknown token"),
+)

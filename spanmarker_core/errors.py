@@ -1,0 +1,85 @@
+"""Every error a user of the models can meet: a stable code, the value, the limit, the remedy.
+
+The messages live in one place so that they can be read as one text. `CodedError` formats
+a message from its code:
+
+    >>> raise CoreError("bundle.missing_file", path="bundle/", file="config.json")
+    Traceback (most recent call last):
+    CoreError: [bundle.missing_file] bundle/ has no config.json. ...
+"""
+
+from typing import ClassVar
+
+
+class CodedError(Exception):
+    """An error with a stable `code` that looks its message up in the class's `MESSAGES`."""
+
+    MESSAGES: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, code: str, **values: object) -> None:
+        self.code = code
+        self.values = values
+        super().__init__(f"[{code}] {self.MESSAGES[code].format(**values)}")
+
+    def __reduce__(self) -> tuple:
+        # The default passes the formatted message as the code, which breaks errors that cross processes.
+        return _rebuild, (type(self), self.code, self.values)
+
+
+def _rebuild(kind: type[CodedError], code: str, values: dict[str, object]) -> CodedError:
+    return kind(code, **values)
+
+
+class CoreError(CodedError):
+    """An error of `spanmarker_core`: models, bundles, words, labels, annotated data."""
+
+    MESSAGES: ClassVar[dict[str, str]] = {
+        # bundles
+        "bundle.not_found": "{path} is not a model bundle: it holds no {file}. Name a folder written by "
+        "`spanmarker train` or `spanmarker import-checkpoint`.",
+        "bundle.missing_file": "{path} has no {file}, which its digests.json lists. Copy the bundle again, whole.",
+        "bundle.digest_mismatch": "{path}/{file} has SHA-256 {found}, but digests.json says {expected}. "
+        "The file was changed or damaged after the bundle was saved: copy the bundle again.",
+        "bundle.bad_config": "{path}/config.json can't be used: {problem}.",
+        "bundle.format_too_new": "{path} has bundle format {found}, and this version reads up to {limit}. "
+        "Upgrade spanmarker-pipelines.",
+        "bundle.nan_weight": "{path}: weight {name} holds {count} values that are not finite. "
+        "Training diverged or the file is damaged: use an earlier checkpoint.",
+        "bundle.weights_mismatch": "{path}: weights and config disagree: {problem}.",
+        "bundle.output_exists": "{path} already exists and is not empty. Choose another --output or remove it.",
+        # encoders
+        "encoder.no_position_ids": "{encoder} can't carry levitated markers: {reason}. "
+        "Use an encoder with absolute positions, such as BERT, RoBERTa, XLM-RoBERTa, ELECTRA or DistilBERT.",
+        "encoder.no_fast_tokenizer": "{path} has no fast tokenizer (tokenizer.json), which word offsets need.",
+        "encoder.window_too_long": "max_tokens {found} is more than the {limit} positions of this encoder.",
+        "encoder.window_too_short": "max_tokens {found} is too short: a window needs at least {limit} tokens.",
+        # checkpoints of the span_marker library
+        "checkpoint.not_span_marker": "{path} is not a span_marker checkpoint: {problem}.",
+        "checkpoint.no_outside_label": "the labels {labels} have no 'O' (outside), so spans that are no entity "
+        "have no class. Retrain with an 'O' label.",
+        # devices
+        "device.not_available": "device {device} was asked for and is not available: {reason}. "
+        "Use --device cpu or mend the driver.",
+        # calls
+        "call.lengths_differ": "{what} has {found} items and the sentences are {expected}. Give one a sentence.",
+        "call.unknown_option": "{option} {value!r} is not one of {choices}.",
+        "call.document_not_contiguous": "the sentences of document {document} are not next to each other. "
+        "Sort by document_ids, then sentence_ids.",
+        "call.not_words": "sentence {index} is {kind}, not a list of words. For raw text call tag_text.",
+        "call.not_text": "text {index} is {kind}, not a string. For words call tag_words.",
+        "call.bad_threshold": "threshold {value!r} is not a number from 0 to 1 (or a dict of label to such numbers "
+        "with labels from {labels}).",
+        # label schemes
+        "labels.bad_tag": "tag {tag!r} at word {word} is not a tag of scheme {scheme}: {problem}.",
+        "labels.bad_sequence": "tag {tag!r} at word {word} can't follow {previous!r} in scheme {scheme}.",
+        "labels.overlap": "{scheme} can't hold the overlapping spans {first} and {second}. Use span lists.",
+        "labels.adjacent": "{scheme} can't separate the adjacent spans {first} and {second} of label {label}.",
+        # annotated data
+        "data.bad_record": "{path}, line {line}: {problem}.",
+        "data.unknown_format": "{path} is not annotated data: expected .jsonl, .conll (or .iob, .bio, .txt), "
+        "or a folder saved by `datasets`.",
+        "data.scheme_needed": "{path} holds tags, and their scheme was not named. Give --scheme: {schemes}.",
+        "data.empty": "{path} holds no sentences.",
+        "data.no_entities": "{path} holds no entities, so there is nothing to learn or score.",
+        "data.unknown_label": "{path}: label {label!r} is not one of the model's: {labels}.",
+    }
