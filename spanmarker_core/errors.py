@@ -71,14 +71,23 @@ class CoreError(CodedError):
         "with labels from {labels}).",
         # label schemes
         "labels.bad_tag": "tag {tag!r} at word {word} is not a tag of scheme {scheme}: {problem}.",
-        "labels.bad_sequence": "tag {tag!r} at word {word} can't follow {previous!r} in scheme {scheme}.",
+        "labels.bad_sequence": "tag {tag!r} at word {word} can't follow {previous} in scheme {scheme}.",
+        "labels.unfinished": "tag {tag!r} at word {word} is the sentence's last, and scheme {scheme} needs "
+        "{closing!r} to end its span.",
+        "labels.bad_label": "label {label!r} can't be used: {problem}.",
+        "labels.bad_span": "{span} does not fit a sentence of {n_words} words: "
+        "expected 0 <= start < end <= {n_words}.",
         "labels.overlap": "{scheme} can't hold the overlapping spans {first} and {second}. Use span lists.",
         "labels.adjacent": "{scheme} can't separate the adjacent spans {first} and {second} of label {label}.",
         # annotated data
         "data.bad_record": "{path}, line {line}: {problem}.",
+        "data.bad_row": "{path}, row {row} (from 0): {problem}.",
+        "data.bad_columns": "{path}: {problem}.",
+        "data.not_found": "{path} does not exist.",
         "data.unknown_format": "{path} is not annotated data: expected .jsonl, .conll (or .iob, .bio, .txt), "
         "or a folder saved by `datasets`.",
         "data.scheme_needed": "{path} holds tags, and their scheme was not named. Give --scheme: {schemes}.",
+        "data.scheme_mismatch": "{path} holds {holds}, which scheme {scheme} can't read. Use --scheme: {schemes}.",
         "data.empty": "{path} holds no sentences.",
         "data.no_entities": "{path} holds no entities, so there is nothing to learn or score.",
         "data.unknown_label": "{path}: label {label!r} is not one of the model's: {labels}.",
