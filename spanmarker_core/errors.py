@@ -82,7 +82,7 @@ class CoreError(CodedError):
         # annotated data
         "data.bad_record": "{path}, line {line}: {problem}.",
         "data.bad_row": "{path}, row {row} (from 0): {problem}.",
-        "data.bad_columns": "{path}: {problem}.",
+        "data.bad_dataset": "{path}: {problem}.",
         "data.not_found": "{path} does not exist.",
         "data.unknown_format": "{path} is not annotated data: expected .jsonl, .conll (or .iob, .bio, .txt), "
         "or a folder saved by `datasets`.",

@@ -1,0 +1,18 @@
+"""Groups a stream of annotated sentences without parting a document."""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from spanmarker_core.data.records import Sentence
+
+
+def document_batches(sentences: Iterable[Sentence], at_least: int) -> Iterator[list[Sentence]]:
+    """Yield lists of whole documents with `at_least` sentences in all (the last may have fewer)."""
+    batch: list[Sentence] = []
+    for _, document in groupby(sentences, key=lambda sentence: sentence.document_id):
+        batch.extend(document)
+        if len(batch) >= at_least:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

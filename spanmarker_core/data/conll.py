@@ -1,0 +1,123 @@
+"""CoNLL columns: a word a line with its tag, a blank line after each sentence.
+
+    -DOCSTART- -X- -X- O
+
+    Ada      NNP  I-NP  B-PER
+    met      VBD  I-VP  O
+
+- Columns are parted by any run of blanks and tabs; each line has as many columns as the first one.
+- A line of nothing but blanks and tabs ends a sentence, and so does `-DOCSTART-`.
+- `-DOCSTART-` begins a document and is never a word. Documents are doc-0, doc-1, ... in file order. A
+  file that does not begin with `-DOCSTART-` has no known documents: each of its sentences is one, so
+  that no sentence gets a stranger for context. A later `-DOCSTART-` in such a file is refused.
+- A line that begins with `# id ` where a sentence begins is a comment (MultiCoNER); any other `#` is a word.
+- Line ends are LF or CRLF and never belong to a tag.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from spanmarker_core.data.records import Sentence, read_lines, word_problem
+from spanmarker_core.errors import CoreError
+from spanmarker_core.labels import check_tag_scheme, tags_to_spans
+
+DOCUMENT_START = "-DOCSTART-"
+COMMENT_START = "# id "
+
+_SEPARATOR = re.compile(r"[ \t]+")
+_BLANK = " \t"
+
+
+def read_conll(
+    path: str | Path, scheme: str, *, token_column: int = 0, tag_column: int = -1
+) -> Iterator[Sentence]:
+    """Read a CoNLL file sentence by sentence, its tags strictly by `scheme`.
+
+    Columns count from 0, or from -1 backwards. The first fault raises `CoreError` data.bad_record
+    with its line; `call.unknown_option` (a scheme that has no tags) is raised at once.
+    """
+    check_tag_scheme(scheme)
+    return _read(Path(path), scheme, token_column, tag_column)
+
+
+def _read(path: Path, scheme: str, token_column: int, tag_column: int) -> Iterator[Sentence]:
+    document, sentence_id, has_documents = -1, 0, False
+    for start_line, rows in _blocks(path, token_column, tag_column):
+        if rows is None:
+            if document >= 0 and not has_documents:
+                problem = (
+                    f"{DOCUMENT_START} in a file that doesn't begin with one: put one before the first word"
+                )
+                raise CoreError("data.bad_record", path=path, line=start_line, problem=problem)
+            has_documents = True
+            document, sentence_id = document + 1, 0
+            continue
+        if not has_documents:
+            document, sentence_id = document + 1, 0
+        yield _sentence(path, f"doc-{document}", sentence_id, rows, scheme, start_line)
+        sentence_id += 1
+
+
+_Rows = list[tuple[str, str]]  # (token, tag) of a sentence's lines, which follow each other in the file
+
+
+def _blocks(path: Path, token_column: int, tag_column: int) -> Iterator[tuple[int, _Rows | None]]:
+    """Yield (first line, rows) for each sentence and (line, None) for each document's start."""
+    rows: _Rows = []
+    start_line = n_columns = 0
+    for line, text in read_lines(path):
+        text = text.rstrip(_BLANK)
+        columns = _SEPARATOR.split(text)
+        is_document = columns[0] == DOCUMENT_START
+        if rows and (not text or is_document):
+            yield start_line, rows
+            rows = []
+        if is_document:
+            yield line, None
+        if not text or is_document or (not rows and text.startswith(COMMENT_START)):
+            continue
+        n_columns = n_columns or len(columns)
+        problem = _columns_problem(columns, n_columns, token_column, tag_column)
+        # A file with CR line ends is one line, which could look like many columns of one word.
+        if "\r" in text:
+            problem = "it holds a carriage return: end lines with LF or CRLF"
+        if problem:
+            raise CoreError("data.bad_record", path=path, line=line, problem=problem)
+        if not rows:
+            start_line = line
+        rows.append((columns[token_column], columns[tag_column]))
+    if rows:
+        yield start_line, rows
+
+
+def _columns_problem(columns: list[str], n_columns: int, token_column: int, tag_column: int) -> str | None:
+    if not columns[0]:
+        return "it begins with a blank, so its token is missing or is white space"
+    if len(columns) != n_columns:
+        return (
+            f"it has {len(columns)} columns and the first word's line has {n_columns}: "
+            f"a tag is missing, or a token holds a blank"
+        )
+    for name, column in (("token_column", token_column), ("tag_column", tag_column)):
+        if not -n_columns <= column < n_columns:
+            return f"it has {n_columns} columns, so none is {name} {column}"
+    if token_column % n_columns == tag_column % n_columns:
+        return f"it has {n_columns} columns: token_column {token_column} and tag_column {tag_column} are one"
+    return None
+
+
+def _sentence(
+    path: Path, document_id: str, sentence_id: int, rows: _Rows, scheme: str, start_line: int
+) -> Sentence:
+    words = [token for token, _ in rows]
+    for line, word in enumerate(words, start=start_line):
+        problem = word_problem(word)
+        if problem:
+            raise CoreError("data.bad_record", path=path, line=line, problem=f"token {problem}")
+    try:
+        entities = tags_to_spans([tag for _, tag in rows], scheme)
+    except CoreError as error:
+        line = start_line + int(str(error.values["word"]))
+        raise CoreError("data.bad_record", path=path, line=line, problem=str(error).rstrip(".")) from error
+    return Sentence(document_id, sentence_id, words, entities)

@@ -1,0 +1,152 @@
+"""Folders saved by `datasets.Dataset.save_to_disk`.
+
+Columns: `tokens` (a list of strings) and either `ner_tags` (a list of ClassLabel or of strings, read
+by a named scheme) or `entities` (a list of {start, end, label}, word ranges with an exclusive end).
+`document_id` and `sentence_id`, where both are there, say which rows are one document; without them
+each row is its own document, doc-0, doc-1, ... Other columns are passed over.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from spanmarker_core.data.records import (
+    DocumentOrder,
+    RecordProblem,
+    Sentence,
+    Span,
+    check_distinct,
+    check_span,
+    check_words,
+)
+from spanmarker_core.errors import CoreError
+from spanmarker_core.labels import SCHEMES, TAG_SCHEMES, tags_to_spans
+
+TAGS, ENTITIES = "ner_tags", "entities"
+
+
+def is_dataset_folder(path: Path) -> bool:
+    """Tell whether `datasets` saved this folder: one data set, or a dictionary of its splits."""
+    return (path / "state.json").is_file() or (path / "dataset_dict.json").is_file()
+
+
+def read_dataset_folder(path: str | Path, scheme: str | None = None) -> Iterator[Sentence]:
+    """Read a saved data set row by row.
+
+    `scheme` reads `ner_tags`; None or "spans" reads `entities`. Raises `CoreError` data.bad_dataset,
+    data.scheme_needed or data.scheme_mismatch at once, and data.bad_row at the first faulty row.
+    """
+    path = Path(path)
+    if (path / "dataset_dict.json").is_file():
+        raise CoreError(
+            "data.bad_dataset",
+            path=path,
+            problem="it holds several splits: name the folder of one, as in train/",
+        )
+    dataset = _load(path)
+    columns = dataset.features
+    if "tokens" not in columns:
+        raise CoreError(
+            "data.bad_dataset", path=path, problem=f"it has no tokens column, only {list(columns)}"
+        )
+    source = _annotation_column(path, set(columns), scheme)
+    ids = [name for name in ("document_id", "sentence_id") if name in columns]
+    if len(ids) == 1:
+        problem = f"it has {ids[0]} alone: give document_id and sentence_id, or neither"
+        raise CoreError("data.bad_dataset", path=path, problem=problem)
+    names = _names(path, columns[source], source)
+    return _read(path, dataset.select_columns(["tokens", source, *ids]), scheme, names)
+
+
+def _load(path: Path) -> Any:
+    # Imported late: only those who keep their data so pay for it.
+    from datasets import load_from_disk
+
+    try:
+        return load_from_disk(str(path))
+    except (OSError, ValueError, KeyError) as error:
+        problem = f"`datasets` can't load it ({error})"
+        raise CoreError("data.bad_dataset", path=path, problem=problem) from error
+
+
+def _annotation_column(path: Path, columns: set[str], scheme: str | None) -> str:
+    if scheme is not None and scheme not in SCHEMES:
+        raise CoreError("call.unknown_option", option="scheme", value=scheme, choices=", ".join(SCHEMES))
+    if TAGS not in columns and ENTITIES not in columns:
+        problem = f"it has neither {TAGS} nor {ENTITIES}, only {sorted(columns)}"
+        raise CoreError("data.bad_dataset", path=path, problem=problem)
+    if scheme is None and TAGS in columns:
+        choices = SCHEMES if ENTITIES in columns else TAG_SCHEMES
+        raise CoreError("data.scheme_needed", path=path, schemes=", ".join(choices))
+    source = TAGS if scheme in TAG_SCHEMES else ENTITIES
+    if source not in columns:
+        holds, schemes = ("spans", "spans") if source == TAGS else ("tags", ", ".join(TAG_SCHEMES))
+        raise CoreError("data.scheme_mismatch", path=path, holds=holds, scheme=scheme, schemes=schemes)
+    return source
+
+
+def _names(path: Path, feature: Any, source: str) -> list[str] | None:
+    """Return the names behind the numbers of a ClassLabel, or None where the column holds strings."""
+    item = _item(feature)
+    if source == ENTITIES:
+        if not isinstance(item, Mapping) or not {"start", "end", "label"} <= set(item):
+            problem = f"{ENTITIES} is {feature}, not a list of {{start, end, label}}"
+            raise CoreError("data.bad_dataset", path=path, problem=problem)
+        item = item["label"]
+    names = getattr(item, "names", None)
+    if names is None and getattr(item, "dtype", None) not in ("string", "large_string"):
+        problem = (
+            f"the labels of {source} are {item}, neither strings nor a ClassLabel with names: cast the column"
+        )
+        raise CoreError("data.bad_dataset", path=path, problem=problem)
+    return names
+
+
+def _item(feature: Any) -> Any:
+    """Return the feature of a list's items; `datasets` has spelled lists in two ways."""
+    return feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
+
+
+def _read(path: Path, rows: Any, scheme: str | None, names: list[str] | None) -> Iterator[Sentence]:
+    order = DocumentOrder()
+    index = 0
+    try:
+        for index, row in enumerate(rows):
+            yield _sentence(row, index, scheme, names, order)
+    except (RecordProblem, CoreError) as error:
+        raise CoreError("data.bad_row", path=path, row=index, problem=str(error).rstrip(".")) from error
+
+
+def _sentence(
+    row: dict[str, Any], index: int, scheme: str | None, names: list[str] | None, order: DocumentOrder
+) -> Sentence:
+    words = check_words(row["tokens"])
+    if TAGS in row:
+        entities = _from_tags(row[TAGS], len(words), str(scheme), names)
+    else:
+        entities = [
+            check_span(entity["start"], entity["end"], _name(entity["label"], names), len(words))
+            for entity in row[ENTITIES] or []
+        ]
+        check_distinct(entities)
+    if "document_id" not in row:
+        return Sentence(f"doc-{index}", 0, words, entities)
+    # Numbers are what span_marker's own data sets hold here.
+    document = row["document_id"]
+    document = str(document) if type(document) is int else document
+    document_id, sentence_id = order.check(document, row["sentence_id"])
+    return Sentence(document_id, sentence_id, words, entities)
+
+
+def _from_tags(tags: list[Any] | None, n_words: int, scheme: str, names: list[str] | None) -> list[Span]:
+    if tags is None or len(tags) != n_words:
+        raise RecordProblem(f"it has {n_words} tokens and {len(tags or [])} tags")
+    return tags_to_spans([_name(tag, names) for tag in tags], scheme)
+
+
+def _name(value: Any, names: list[str] | None) -> Any:
+    if names is None:
+        return value
+    if type(value) is not int or not 0 <= value < len(names):
+        raise RecordProblem(f"{value!r} is not a number of one of the labels {names}")
+    return names[value]
