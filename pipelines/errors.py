@@ -1,0 +1,48 @@
+"""Every error a user of the pipelines can meet: a stable code, the value, the limit, the remedy.
+
+Exit codes of the `spanmarker` command: 0 done; 1 a fault of the job, printed as one coded message;
+2 the command line itself can't be read (typer's own). Faults of single records are no errors: they
+become rows of `rejects`.
+"""
+
+from typing import ClassVar
+
+from spanmarker_core.errors import CodedError
+
+EXIT_FAULT = 1
+
+
+class PipelineError(CodedError):
+    """An error of `pipelines`: jobs, inputs, outputs, engines."""
+
+    MESSAGES: ClassVar[dict[str, str]] = {
+        # jobs
+        "job.invalid": "the job can't be run as given:\n{problems}\nMend all of them and run again.",
+        "job.unreadable": "job file {path} can't be read: {reason}.",
+        # inputs
+        "input.no_match": "no file matches {patterns}. Quote patterns, so that the shell leaves them alone, and "
+        "name files, not folders: 'folder/*.parquet'.",
+        "input.unknown_format": "these inputs have no known format:\n{files}\nKnown endings: {endings}. "
+        "Narrow the pattern or rename the files.",
+        "input.bad_columns": "these inputs lack the columns that the job reads (--id-column {id_column!r}, "
+        "--text-column {text_column!r}), or hold them in another type:\n{files}\n"
+        "Name the right columns: ids are strings or integers, text is strings.",
+        "input.inside_output": "input {path} lies inside the output folder {output}. "
+        "Choose another --output, or narrow the pattern.",
+        "input.not_readable": "input {path} can't be read: {reason}. Nothing was tagged.",
+        # outputs
+        "output.not_writable": "output {path} can't be written: {reason}. Mend it and run the same command again; "
+        "shards that are done stay done.",
+        "output.other_job": "output {path} holds the rows of another job, and rows of two jobs are never mixed:\n"
+        "{differences}\nChoose another --output, or give the same arguments as before.",
+        "output.not_a_job": "{path} holds no {file}, so no job ever wrote there. Name the --output of a `spanmarker tag`.",
+        "output.damaged": "{path} can't be read: {reason}. Remove the file and run the same command again.",
+        # shards and workers
+        "shard.all_failed": "each of {count} documents in a row failed, so the fault is hardly theirs; "
+        "the first: {reason}",
+        "shard.unbalanced": "shard {shard}: {found} rows in documents, but tagged, empty and rejected make {expected}. "
+        "This is a bug in spanmarker-pipelines: please report it.",
+        "shards.failed": "{count} of {total} shards failed {tries} times each; all others are done. "
+        "The same command tries them again. The first failures:\n{failures}",
+        "worker.start_failed": "no worker could start: {reason}",
+    }

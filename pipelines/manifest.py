@@ -1,0 +1,177 @@
+"""What is done, exactly. The layout of an output folder, the entries of finished shards, what is left to do.
+
+    out/job.json                    the identity of the job whose rows these are
+    out/plan.jsonl                  the shards of the last run's inputs
+    out/annotations/SHARD.parquet   and documents/, rejects/: one file a shard in each
+    out/manifest/SHARD.json         published last: the shard is done
+    out/report.json, report.md      what the last run did
+
+A shard's name holds a digest of its source, range, content and job. So a shard is done if its name is
+in the manifest and its files are there, and listings alone tell what is left; entries are read only for
+reports and for shards that the plan no longer knows.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pipelines.errors import PipelineError
+from pipelines.plan import read_plan
+from pipelines.storage import (
+    exists,
+    join,
+    make_folder,
+    names_in,
+    publish_bytes,
+    read_all,
+    remove,
+    remove_scratch,
+    writing,
+)
+from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
+from schemas.manifest import MANIFEST_VERSION, Entry, Output
+from schemas.shards import Shard
+
+#: Tables of a shard, in the order in which they are published.
+TABLES = (ANNOTATIONS, DOCUMENTS, REJECTS)
+_PAGE = 256  # entries fetched at once
+
+
+def table_path(output: str, table: str, shard: str) -> str:
+    """Return where a shard's part of a table lies."""
+    return join(output, table, f"{shard}.parquet")
+
+
+def plan_path(output: str) -> str:
+    """Return where the plan lies."""
+    return join(output, "plan.jsonl")
+
+
+def identity_digest(identity: dict[str, str]) -> str:
+    """Return the digest of a job identity, which stands for it in names and footers."""
+    return hashlib.blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def claim(output: str, identity: dict[str, str]) -> None:
+    """Make `output` the folder of the job with this identity, or refuse if it is another job's.
+
+    Raises:
+        PipelineError: `output.other_job` with what differs, or `output.not_writable`.
+    """
+    path = join(output, "job.json")
+    if exists(path):
+        try:
+            theirs = json.loads(read_all([path])[0])
+        except ValueError as error:
+            raise PipelineError("output.damaged", path=path, reason=error) from error
+        differing = sorted(key for key in theirs.keys() | identity.keys() if theirs.get(key) != identity.get(key))
+        if differing:
+            lines = [f"  {key}: there {theirs.get(key)!r}, here {identity.get(key)!r}" for key in differing]
+            raise PipelineError("output.other_job", path=output, differences="\n".join(lines))
+    for name in [*(table.name for table in TABLES), "manifest"]:
+        make_folder(join(output, name))
+    # Also where it is there already: a folder that can't be written is found out before any work.
+    publish_bytes(path, json.dumps(identity, indent=1, sort_keys=True).encode() + b"\n")
+
+
+def commit(output: str, entry: Entry) -> None:
+    """Publish a shard's entry. Its outputs must be in place."""
+    content = json.dumps(asdict(entry), indent=1, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    publish_bytes(_entry_path(output, entry.shard), content + b"\n")
+
+
+def read_entries(output: str, shards: Iterable[str]) -> Iterator[Entry]:
+    """Yield the entries of finished shards by name, in order; memory holds a page of them."""
+    page: list[str] = []
+    for shard in shards:
+        page.append(shard)
+        if len(page) == _PAGE:
+            yield from _read_page(output, page)
+            page = []
+    yield from _read_page(output, page)
+
+
+def done_shards(output: str) -> set[str]:
+    """Return the names of finished shards: committed, with all their outputs in place."""
+    done = set(names_in(join(output, "manifest"), ".json"))
+    for table in TABLES:
+        done.intersection_update(names_in(join(output, table.name), ".parquet"))
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What `reconcile` found and did.
+
+    Attributes:
+        done: names of finished shards, those that the plan doesn't know included.
+        superseded: shards removed because their source has other content or is cut otherwise now.
+        orphaned: finished shards whose source the plan doesn't name; their rows are kept.
+    """
+
+    done: set[str]
+    superseded: int
+    orphaned: int
+
+
+def reconcile(output: str) -> Reconciled:
+    """Bring an output folder in line with its saved plan, before any shard runs.
+
+    Files without an entry are what a crash left: removed. Shards of a source that the plan cuts in
+    other shards now are removed, entry first, so that no row is there twice.
+    """
+    folders = [join(output, table.name) for table in TABLES]
+    remove_scratch([output, join(output, "manifest"), *folders])
+    done = done_shards(output)
+    for name in names_in(join(output, "manifest"), ".json"):
+        if name not in done:
+            _remove(_entry_path(output, name))
+    for folder in folders:
+        for name in names_in(folder, ".parquet"):
+            if name not in done:
+                _remove(join(folder, f"{name}.parquet"))
+
+    unknown = set(done)
+    for shard in read_plan(plan_path(output)):
+        unknown.discard(shard.name)
+    sources = {entry.shard: entry.source for entry in read_entries(output, sorted(unknown))}
+    wanted = set(sources.values())
+    planned = {shard.source for shard in read_plan(plan_path(output)) if shard.source in wanted} if wanted else set()
+    superseded = [name for name, source in sources.items() if source in planned]
+    for name in superseded:
+        _remove(_entry_path(output, name))
+        for table in TABLES:
+            _remove(table_path(output, table.name, name))
+    return Reconciled(done.difference(superseded), len(superseded), len(sources) - len(superseded))
+
+
+def left(output: str, done: set[str]) -> Iterator[Shard]:
+    """Yield the planned shards that are not done."""
+    return (shard for shard in read_plan(plan_path(output)) if shard.name not in done)
+
+
+def _entry_path(output: str, shard: str) -> str:
+    return join(output, "manifest", f"{shard}.json")
+
+
+def _remove(path: str) -> None:
+    with writing(path):
+        remove(path)
+
+
+def _read_page(output: str, shards: list[str]) -> Iterator[Entry]:
+    paths = [_entry_path(output, shard) for shard in shards]
+    for path, content in zip(paths, read_all(paths), strict=True):
+        try:
+            yield _entry(json.loads(content))
+        except (ValueError, KeyError, TypeError) as error:
+            raise PipelineError("output.damaged", path=path, reason=error) from error
+
+
+def _entry(values: dict[str, Any]) -> Entry:
+    if values["version"] != MANIFEST_VERSION:
+        raise ValueError(f"manifest version {values['version']}, and this program reads {MANIFEST_VERSION}")
+    values["outputs"] = {table: Output(**output) for table, output in values["outputs"].items()}
+    return Entry(**values)

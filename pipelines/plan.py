@@ -1,0 +1,314 @@
+"""Inputs -> a saved plan of bounded shards. Every later step reads the plan, so no engine decides how work is cut.
+
+`plan.jsonl` begins with a header line (see `save_plan`); each other line is a `Shard`. How files are cut:
+
+- Parquet: rows, in whole row groups where they are small, within one where it is large.
+- JSONL: byte ranges that end at a newline. Ranges count from the file's start, so appended lines
+  leave the full ranges before them as they are.
+- JSONL in gzip or zstd can't be entered in the middle: one shard a file, read as a stream.
+- Text files (.txt, .md): each file is a document whose id is its path below the folder before the
+  pattern's first wildcard ("docs/**/*.txt" gives "a/b.txt"). Groups of them make a shard.
+- A file that can't be opened as what it claims to be: a shard that will write one reject.
+"""
+
+import hashlib
+import heapq
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.errors import PipelineError
+from pipelines.storage import ContentIdentity, absolute, base_folder, find, is_storage_fault, open_input, publish, writing
+from schemas.shards import PLAN_VERSION, Shard
+
+#: Endings of file names and the format each stands for.
+FORMATS = {
+    ".parquet": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".jsonl.gz": "jsonl.gz",
+    ".jsonl.zst": "jsonl.zst",
+    ".txt": "text",
+    ".md": "text",
+}
+
+#: Rows of a Parquet shard at most, however small they are.
+MAX_SHARD_ROWS = 20_000
+#: Bytes of file names in a text shard at most: a task must stay small enough to send around.
+MAX_NAMES_BYTES = 4096
+#: Files named in an error; the rest is counted.
+_SHOWN = 10
+#: Bytes of a JSONL file in which at least one record must have the columns.
+_HEAD_BYTES = 1 << 20
+
+
+def plan_shards(
+    patterns: Iterable[str], *, output: str, id_column: str, text_column: str, max_shard_bytes: int, job: str
+) -> Iterator[Shard]:
+    """Yield the shards of all files that match `patterns`, sorted by path; a file that matches twice counts once.
+
+    Args:
+        patterns: paths or URLs with wildcards.
+        output: the output folder, which must not hold inputs.
+        id_column, text_column: must be in every file whose columns can be seen.
+        max_shard_bytes: size of a shard, about.
+        job: digest of the job identity, part of each shard's name.
+
+    Raises:
+        PipelineError: `input.*`. Faults of files are collected over all files before they are raised.
+    """
+    patterns = [absolute(pattern) for pattern in patterns]
+    faults: dict[str, list[str]] = {"input.unknown_format": [], "input.bad_columns": []}
+    found = False
+    inside = output.rstrip("/") + "/"
+    for folder, files in itertools.groupby(_files(patterns, inside), key=lambda file: file[2]):
+        if folder is not None:  # text files below one folder, a run of them
+            found = True
+            yield from _text_shards(folder, ((path, size) for path, size, _ in files), max_shard_bytes, job)
+            continue
+        for path, size, _ in files:
+            found = True
+            kind = format_of(path)
+            if kind is None:
+                faults["input.unknown_format"].append(path)
+                continue
+            try:
+                yield from _file_shards(path, size, kind, id_column, text_column, max_shard_bytes, job)
+            except _BadColumns as error:
+                faults["input.bad_columns"].append(f"{path}: {error}")
+            except OSError as error:
+                raise PipelineError("input.not_readable", path=path, reason=error) from error
+    if not found:
+        raise PipelineError("input.no_match", patterns=", ".join(patterns))
+    for code, files in faults.items():
+        if files:
+            shown = [f"  {file}" for file in files[:_SHOWN]]
+            more = [f"  and {len(files) - _SHOWN} more"] if len(files) > _SHOWN else []
+            raise PipelineError(
+                code, files="\n".join(shown + more), endings=" ".join(FORMATS), id_column=id_column, text_column=text_column
+            )
+
+
+def format_of(path: str) -> str | None:
+    """Return the format that a file's name stands for, or None.
+
+    >>> format_of("a/b.jsonl.gz"), format_of("a/b.doc")
+    ('jsonl.gz', None)
+    """
+    return next((kind for ending, kind in FORMATS.items() if path.lower().endswith(ending)), None)
+
+
+def save_plan(path: str, shards: Iterable[Shard], identity: dict[str, str]) -> int:
+    """Write the plan as it is made; it appears when it is whole. Return the number of shards."""
+    count = 0
+    with publish(path) as file:
+        header = {"plan_version": PLAN_VERSION, "job": identity}
+        for line in itertools.chain([header], map(asdict, shards)):
+            with writing(path):
+                file.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n")
+            count += 1
+    return count - 1
+
+
+def read_plan(path: str) -> Iterator[Shard]:
+    """Yield the shards of a saved plan."""
+    with open_input(path) as file:
+        next(file)
+        for line in file:
+            values = json.loads(line.decode("utf-8", "surrogateescape"))
+            values["files"] = tuple(values["files"])
+            yield Shard(**values)
+
+
+class _BadColumns(Exception):
+    pass
+
+
+def _files(patterns: list[str], inside: str) -> Iterator[tuple[str, int, str | None]]:
+    """Yield (path, size, folder that a text file's id counts from, else None), merged, sorted, each path once."""
+
+    def listed(pattern: str) -> Iterator[tuple[list[str], str, int, str | None]]:
+        folder = base_folder(pattern)
+        for path, size in find(pattern):
+            yield path.split("/"), path, size, folder if format_of(path) == "text" else None
+
+    try:
+        merged = heapq.merge(*map(listed, patterns), key=lambda file: (file[0], file[3] or ""))
+        for _, same in itertools.groupby(merged, key=lambda file: file[1]):
+            _, path, size, folder = next(same)
+            if path.startswith(inside):
+                raise PipelineError("input.inside_output", path=path, output=inside)
+            yield path, size, folder
+    except ValueError as error:  # what fsspec says of a pattern such as "**.txt"
+        raise PipelineError("input.no_match", patterns=f"{', '.join(patterns)} ({error})") from error
+
+
+def _file_shards(
+    path: str, size: int, kind: str, id_column: str, text_column: str, max_shard_bytes: int, job: str
+) -> Iterator[Shard]:
+    with open_input(path) as file:
+        content = ContentIdentity(path, file)
+        ranges: Iterable[tuple[int, int, int, str]]  # start, end, bytes, content
+        if kind == "parquet":
+            try:
+                parquet = pq.ParquetFile(file)
+            except (pa.ArrowException, OSError) as error:
+                if is_storage_fault(error):
+                    raise
+                kind, ranges = "unreadable", [(0, 0, size, content.of([(0, size)]))]
+            else:
+                _check_schema(parquet.schema_arrow, id_column, text_column)
+                ranges = _parquet_ranges(parquet, content, (id_column, text_column), max_shard_bytes)
+        elif kind == "jsonl":
+            _check_head(file.read(_HEAD_BYTES), id_column, text_column)
+            bounds = _line_ranges(file, size, max_shard_bytes)
+            ranges = ((start, end, end - start, content.of([(start, end)])) for start, end in bounds)
+        else:
+            ranges = [(0, size, size, content.of([(0, size)]))]
+        for part, (start, end, n_bytes, identity) in enumerate(ranges):
+            yield _shard(path, kind, part, start, end, (), n_bytes, identity, job)
+
+
+def _check_schema(schema: pa.Schema, id_column: str, text_column: str) -> None:
+    wanted = ((id_column, lambda kind: _is_string(kind) or pa.types.is_integer(kind)), (text_column, _is_string))
+    problems = []
+    for column, fits in wanted:
+        if schema.names.count(column) != 1:
+            problems.append(f"no {column!r}" if column not in schema.names else f"{column!r} twice")
+        elif not fits(schema.field(column).type):
+            problems.append(f"{column!r} is {schema.field(column).type}")
+    if problems:
+        raise _BadColumns(f"{', '.join(problems)}; its columns: {', '.join(schema.names)}")
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _check_head(head: bytes, id_column: str, text_column: str) -> None:
+    """Refuse a JSONL file if none of its first records has the columns. A single bad record is not its fault."""
+    seen: dict[str, None] = {}
+    for line in head.split(b"\n")[:100]:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict):
+            seen |= dict.fromkeys(record)
+    if seen and not {id_column, text_column} <= seen.keys():
+        missing = [repr(column) for column in (id_column, text_column) if column not in seen]
+        raise _BadColumns(f"no {', '.join(missing)} in its first records; their keys: {', '.join(seen)}")
+
+
+def _parquet_ranges(
+    parquet: pq.ParquetFile, content: ContentIdentity, columns: tuple[str, str], max_shard_bytes: int
+) -> Iterator[tuple[int, int, int, str]]:
+    """Yield row ranges: row groups joined while they are small, a large one cut into equal runs of rows."""
+    metadata = parquet.metadata
+    leaves = [
+        index for index in range(metadata.num_columns) if metadata.row_group(0).column(index).path_in_schema in columns
+    ] if metadata.num_row_groups else []
+    kinds = " ".join(str(parquet.schema_arrow.field(column).type) for column in columns)
+
+    def identity(groups: list[int]) -> str:
+        chunks = [metadata.row_group(group).column(leaf) for group in groups for leaf in leaves]
+        return f"{kinds} {content.of(map(_chunk_range, chunks))}"
+
+    first_row, rows, n_bytes = 0, 0, 0
+    groups: list[int] = []
+    for group in range(metadata.num_row_groups):
+        group_rows = metadata.row_group(group).num_rows
+        group_bytes = sum(metadata.row_group(group).column(leaf).total_uncompressed_size for leaf in leaves)
+        if groups and (n_bytes + group_bytes > max_shard_bytes or rows + group_rows > MAX_SHARD_ROWS):
+            yield first_row, first_row + rows, n_bytes, identity(groups)
+            first_row, rows, n_bytes, groups = first_row + rows, 0, 0, []
+        pieces = min(max(-(-group_bytes // max_shard_bytes), -(-group_rows // MAX_SHARD_ROWS)), group_rows)
+        if pieces > 1:
+            same = identity([group])
+            for piece in range(pieces):
+                start, end = group_rows * piece // pieces, group_rows * (piece + 1) // pieces
+                yield first_row + start, first_row + end, group_bytes // pieces, same
+            first_row += group_rows
+        else:
+            rows, n_bytes = rows + group_rows, n_bytes + group_bytes
+            groups.append(group)
+    if groups or first_row == 0:
+        yield first_row, first_row + rows, n_bytes, identity(groups)
+
+
+def _chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    start = chunk.data_page_offset
+    if chunk.dictionary_page_offset:
+        start = min(start, chunk.dictionary_page_offset)
+    return start, start + chunk.total_compressed_size
+
+
+def _line_ranges(file, size: int, max_shard_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield byte ranges of at least `max_shard_bytes` that end after a newline or at the end of the file."""
+    start = 0
+    while start < size or start == 0:
+        end = min(start + max_shard_bytes, size)
+        if 0 < end < size:
+            file.seek(end - 1)
+            while (piece := file.readline(1 << 20)) and not piece.endswith(b"\n"):
+                pass
+            end = file.tell()
+        yield start, end
+        start = end
+        if size == 0:
+            return
+
+
+def _text_shards(folder: str, files: Iterator[tuple[str, int]], max_shard_bytes: int, job: str) -> Iterator[Shard]:
+    """Yield groups of text files. A group also ends where a file's name says so.
+
+    Cuts that depend on names alone fall in the same places when a file is added or removed, so that
+    the groups after its own stay what they are.
+    """
+    group: list[str] = []
+    n_bytes = n_names = 0
+    for path, size in files:
+        name = path.removeprefix(folder + "/")
+        full = n_bytes + size > max_shard_bytes or n_names + len(name.encode("utf-8", "surrogateescape")) > MAX_NAMES_BYTES
+        if group and full:
+            yield _text_shard(folder, group, n_bytes, job)
+            group, n_bytes, n_names = [], 0, 0
+        group.append(name)
+        n_bytes, n_names = n_bytes + size, n_names + len(name.encode("utf-8", "surrogateescape"))
+        if _digest(name)[:2] < "04":  # one name in 64
+            yield _text_shard(folder, group, n_bytes, job)
+            group, n_bytes, n_names = [], 0, 0
+    if group:
+        yield _text_shard(folder, group, n_bytes, job)
+
+
+def _text_shard(folder: str, names: list[str], n_bytes: int, job: str) -> Shard:
+    contents = []
+    for name in names:
+        path = f"{folder}/{name}"
+        try:
+            with open_input(path) as file:
+                contents.append(ContentIdentity(path, file).of([(0, 1 << 62)]))
+        except OSError as error:
+            raise PipelineError("input.not_readable", path=path, reason=error) from error
+    return _shard(folder, "text", 0, 0, 0, tuple(names), n_bytes, _digest(*contents), job)
+
+
+def _shard(
+    source: str, kind: str, part: int, start: int, end: int, files: tuple[str, ...], n_bytes: int, content: str, job: str
+) -> Shard:
+    stem = source.rpartition("/")[2].partition(".")[0]
+    stem = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)[:48]
+    digest = _digest(source, kind, str(start), str(end), *files, content, job)
+    return Shard(f"{stem}-{part:05d}-{digest[:16]}", source, kind, start, end, files, n_bytes, content)
+
+
+def _digest(*parts: str) -> str:
+    whole = "\0".join(parts).encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(whole, digest_size=16).hexdigest()

@@ -1,0 +1,362 @@
+"""Read: a shard -> bounded batches of documents, and a reject for every record that is none.
+
+Nothing is dropped without a reject. A text is taken exactly as it stands: no normalisation, no
+trimming; only a byte order mark at the start of a file, which is no part of its content, is left out.
+"""
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from pipelines.storage import is_storage_fault, join, open_input, read_range
+from schemas.shards import Shard
+
+#: Documents in memory between two stages.
+INPUTS = pa.schema(
+    [
+        pa.field("document_id", pa.large_string(), nullable=False),
+        pa.field("source", pa.large_string(), nullable=False),
+        pa.field("source_row", pa.int64(), nullable=False),
+        pa.field("text", pa.large_string(), nullable=False),
+    ]
+)
+#: A batch of documents ends when it holds this many, or this many bytes of text. One document may be larger.
+MAX_BATCH_DOCUMENTS = 256
+MAX_BATCH_BYTES = 256 << 10
+#: Bytes of a record that a reject keeps.
+RAW_BYTES = 4096
+#: Ids remembered to find a second document of the same id; only compressed files have more in one shard.
+_MAX_IDS = 500_000
+_BLOCK = 1 << 16
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A record that can't be tagged; a row of `rejects`, and `n_documents` rows of `documents`."""
+
+    document_id: str | None
+    source: str
+    source_row: int | None
+    stage: str
+    code: str
+    message: str
+    raw: bytes | None
+    n_characters: int = 0
+    n_documents: int = 1  # 0 for a file of which no document is known, more for a run of unreadable rows
+
+
+@dataclass(slots=True)
+class ReadBatch:
+    """Documents and rejects that were read together, each in the order of the source."""
+
+    documents: pa.RecordBatch
+    rejects: list[Reject]
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What a source holds in one place: an id and a text, of whatever kind they turn out to be."""
+
+    source: str
+    source_row: int
+    document_id: Any
+    text: Any
+    raw: bytes | None
+
+
+def read(shard: Shard, id_column: str, text_column: str) -> Iterator[ReadBatch]:
+    """Yield the documents of a shard in bounded batches.
+
+    Raises:
+        OSError: the storage failed; faults of content become rejects.
+    """
+    records = _READERS[shard.format](shard, id_column, text_column)
+    batch = _Batch()
+    seen: set[str] = set()
+    for record in records:
+        document = record if isinstance(record, Reject) else _check(record, seen)
+        batch.add(document)
+        if batch.full:
+            yield batch.close()
+            batch = _Batch()
+    if batch.rows or batch.rejects:
+        yield batch.close()
+
+
+@dataclass(slots=True)
+class _Batch:
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    n_bytes: int = 0
+
+    def add(self, document: "Reject | tuple[_Record, int]") -> None:
+        if isinstance(document, Reject):
+            self.rejects.append(document)
+            return
+        record, n_bytes = document
+        self.rows.append(
+            {
+                "document_id": record.document_id,
+                "source": record.source,
+                "source_row": record.source_row,
+                "text": record.text,
+            }
+        )
+        self.n_bytes += n_bytes
+
+    @property
+    def full(self) -> bool:
+        return (
+            self.n_bytes >= MAX_BATCH_BYTES
+            or len(self.rows) >= MAX_BATCH_DOCUMENTS
+            or len(self.rejects) >= MAX_BATCH_DOCUMENTS
+        )
+
+    def close(self) -> ReadBatch:
+        return ReadBatch(pa.RecordBatch.from_pylist(self.rows, schema=INPUTS), self.rejects)
+
+
+def _check(record: _Record, seen: set[str]) -> Reject | tuple[_Record, int]:
+    """Return the record with id and text as strings and the text's bytes, or the reject it makes."""
+    document_id, text, raw = record.document_id, record.text, record.raw
+    readable_id: str | None = None
+    n_characters = 0
+
+    def reject(code: str, message: str) -> Reject:
+        return Reject(
+            readable_id, record.source, record.source_row, "read", code, message, _head(raw), n_characters
+        )
+
+    if document_id is None:
+        return reject("null_id", "the id is null")
+    if isinstance(document_id, bool) or not isinstance(document_id, (str, int, bytes)):
+        return reject("bad_id", f"the id is {type(document_id).__name__}, not a string or an integer")
+    try:
+        document_id = document_id.decode() if isinstance(document_id, bytes) else str(document_id)
+        document_id.encode()
+    except UnicodeError as error:
+        return reject(_unicode_code(error), f"the id: {error}")
+    except ValueError as error:  # an integer of thousands of digits
+        return reject("bad_id", str(error))
+    readable_id = document_id
+    if text is None:
+        return reject("null_text", "the text is null")
+    if not isinstance(text, (str, bytes)):
+        return reject("not_text", f"the text is {type(text).__name__}, not a string")
+    try:
+        text, encoded = (text.decode(), text) if isinstance(text, bytes) else (text, text.encode())
+    except UnicodeError as error:
+        return reject(_unicode_code(error), str(error))
+    n_characters = len(text)
+    if document_id in seen:
+        raw = encoded if raw is None else raw
+        return reject("duplicate_id", "an earlier document of this shard has the same id")
+    if len(seen) >= _MAX_IDS:  # Bounded memory; the check over the whole output finds what this one forgets.
+        seen.clear()
+    seen.add(document_id)
+    return _Record(record.source, record.source_row, document_id, text, None), len(encoded)
+
+
+def _unicode_code(error: UnicodeError) -> str:
+    # Bytes that are no UTF-8, or half a surrogate pair, which JSON can spell and no UTF-8 can hold.
+    return "invalid_utf8" if isinstance(error, UnicodeDecodeError) else "invalid_unicode"
+
+
+def _head(raw: bytes | None) -> bytes | None:
+    return None if raw is None else bytes(raw[:RAW_BYTES])
+
+
+# --- Parquet ---
+
+
+def _read_parquet(shard: Shard, id_column: str, text_column: str) -> Iterator[_Record | Reject]:
+    """Yield the rows [start, end), a row group at a time, so that damage in one leaves the others."""
+    with open_input(shard.source) as file:
+        parquet = pq.ParquetFile(file, buffer_size=_BLOCK, pre_buffer=False)
+        group_start = 0
+        for group in range(parquet.num_row_groups):
+            metadata = parquet.metadata.row_group(group)
+            start = max(shard.start, group_start)
+            end = min(shard.end, group_start + metadata.num_rows)
+            if start < end:
+                row_bytes = max(1, metadata.total_byte_size // metadata.num_rows)
+                rows = min(MAX_BATCH_DOCUMENTS, max(1, MAX_BATCH_BYTES // row_bytes))
+                batches = parquet.iter_batches(rows, row_groups=[group], columns=[id_column, text_column])
+                yield from _group_rows(shard, batches, group_start, start, end, id_column, text_column)
+            group_start += metadata.num_rows
+
+
+def _group_rows(
+    shard: Shard,
+    batches: Iterator[pa.RecordBatch],
+    row: int,
+    start: int,
+    end: int,
+    id_column: str,
+    text_column: str,
+) -> Iterator[_Record | Reject]:
+    try:
+        for batch in batches:
+            if row + len(batch) > start:
+                first = max(0, start - row)
+                wanted = batch.slice(first, min(end - row, len(batch)) - first)
+                ids, texts = _values(wanted[id_column]), _values(wanted[text_column])
+                for place, (document_id, text) in enumerate(zip(ids, texts, strict=True), row + first):
+                    # A text's own bytes are what a reject keeps of it.
+                    yield _Record(shard.source, place, document_id, text, text)
+            row += len(batch)
+            if row >= end:
+                return
+    except (pa.ArrowException, OSError) as error:
+        if is_storage_fault(error):
+            raise
+        row = max(row, start)
+        message = f"rows {row} to {end - 1} can't be read: {error}"
+        yield Reject(None, shard.source, row, "read", "unreadable_rows", message, None, n_documents=end - row)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return the values; strings as bytes, since a Parquet file may hold invalid UTF-8 in them."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if not pa.types.is_integer(column.type):
+        column = column.cast(pa.large_string()).cast(pa.large_binary())
+    return column.to_pylist()
+
+
+# --- JSONL ---
+
+
+def _read_jsonl(shard: Shard, id_column: str, text_column: str) -> Iterator[_Record | Reject]:
+    with open_input(shard.source) as file:
+        blocks = read_range(file, shard.start, shard.end)
+        yield from _json_records(shard.source, _lines(blocks, shard.start), id_column, text_column)
+
+
+def _read_compressed(shard: Shard, id_column: str, text_column: str) -> Iterator[_Record | Reject]:
+    """Yield the lines of a compressed file up to its end or to the first damage in it."""
+    position = 0
+
+    def blocks(file: IO[bytes]) -> Iterator[bytes]:
+        nonlocal position
+        for block in _decompressed(file, _DECOMPRESSORS[shard.format]):
+            position += len(block)
+            yield block
+
+    with open_input(shard.source) as file:
+        try:
+            yield from _json_records(shard.source, _lines(blocks(file), 0), id_column, text_column)
+        except (zlib.error, zstandard.ZstdError, EOFError) as error:
+            message = f"nothing can be read from byte {position} (uncompressed) on: {error}"
+            yield Reject(None, shard.source, position, "read", "damaged_file", message, None, n_documents=0)
+
+
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    "jsonl.gz": lambda: zlib.decompressobj(wbits=31),
+    "jsonl.zst": lambda: zstandard.ZstdDecompressor().decompressobj(),
+}
+
+
+def _decompressed(file: IO[bytes], decompressor: Callable[[], Any]) -> Iterator[bytes]:
+    """Yield the content of one or more compressed streams, end to end."""
+    stream = decompressor()
+    while block := file.read(_BLOCK):
+        while block:
+            if stream.eof:
+                stream = decompressor()
+            yield stream.decompress(block)
+            block = stream.unused_data
+    if not stream.eof:
+        raise EOFError("the file ends in the middle of its compressed data")
+
+
+def _lines(blocks: Iterable[bytes], position: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (byte offset, line without its newline) from blocks of bytes that begin at `position`.
+
+    >>> list(_lines([b"a\\nb", b"c\\n", b"d"], 10))
+    [(10, b'a'), (12, b'bc'), (15, b'd')]
+    """
+    parts: list[bytes] = []
+    for block in blocks:
+        *ended, rest = block.split(b"\n")
+        for line in ended:
+            whole = b"".join([*parts, line])
+            yield position, whole
+            position += len(whole) + 1
+            parts = []
+        parts.append(rest)
+    if last := b"".join(parts):
+        yield position, last
+
+
+def _json_records(
+    source: str, lines: Iterable[tuple[int, bytes]], id_column: str, text_column: str
+) -> Iterator[_Record | Reject]:
+    for position, raw in lines:
+        line = raw.removeprefix(_BOM) if position == 0 else raw
+        if not line.strip():
+            continue
+        document_id = None
+        try:
+            code, message = "invalid_utf8", ""
+            text = line.decode()
+            code = "broken_json"
+            values = json.loads(text)
+            if isinstance(values, dict):
+                document_id = values.get(id_column)
+                if missing := [repr(column) for column in (id_column, text_column) if column not in values]:
+                    code, message = "missing_field", f"the record has no {', '.join(missing)}"
+                else:
+                    yield _Record(source, position, document_id, values[text_column], raw)
+                    continue
+            else:
+                message = f"the line is a JSON {type(values).__name__}, not an object"
+        except UnicodeDecodeError as error:
+            message, document_id = str(error), _id_of_damaged(line, id_column)
+        except (ValueError, RecursionError) as error:
+            message = str(error)
+        known = document_id if isinstance(document_id, str) and document_id.isprintable() else None
+        yield Reject(known, source, position, "read", code, message, _head(raw))
+
+
+def _id_of_damaged(line: bytes, id_column: str) -> Any:
+    """Return the id in a line of invalid UTF-8, if it can be told."""
+    try:
+        return json.loads(line.decode(errors="replace"))[id_column]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+
+
+# --- text files, and files that are nothing ---
+
+
+def _read_text(shard: Shard, id_column: str, text_column: str) -> Iterator[_Record | Reject]:
+    for name in shard.files:
+        path = join(shard.source, name)
+        with open_input(path) as file:
+            content = file.read().removeprefix(_BOM)
+        yield _Record(path, 0, name, content, content)
+
+
+def _read_nothing(shard: Shard, id_column: str, text_column: str) -> Iterator[_Record | Reject]:
+    with open_input(shard.source) as file:
+        raw = file.read(RAW_BYTES)
+    message = "the file can't be opened as what its name says: it is damaged, empty or something else"
+    yield Reject(None, shard.source, None, "read", "unreadable_file", message, raw, n_documents=0)
+
+
+_READERS: dict[str, Callable[[Shard, str, str], Iterator[_Record | Reject]]] = {
+    "parquet": _read_parquet,
+    "jsonl": _read_jsonl,
+    "jsonl.gz": _read_compressed,
+    "jsonl.zst": _read_compressed,
+    "text": _read_text,
+    "unreadable": _read_nothing,
+}

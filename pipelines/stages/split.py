@@ -1,0 +1,21 @@
+"""Split: documents -> their sentences. A document without any (see `sentences.is_blank`) gives no row."""
+
+import pyarrow as pa
+
+from schemas import SENTENCES
+from spanmarker_core.sentences import split_sentences
+
+
+def split(documents: pa.RecordBatch, language: str) -> pa.RecordBatch:
+    """Return the SENTENCES of a batch with `document_id` and `text`, documents in order."""
+    ids, numbers, texts, starts, ends = [], [], [], [], []
+    for document_id, text in zip(documents["document_id"].to_pylist(), documents["text"].to_pylist(), strict=True):
+        for number, (char_start, char_end) in enumerate(split_sentences(text, language)):
+            ids.append(document_id)
+            numbers.append(number)
+            texts.append(text[char_start:char_end])
+            starts.append(char_start)
+            ends.append(char_end)
+    columns = (ids, numbers, texts, starts, ends)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, SENTENCES.schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SENTENCES.schema)

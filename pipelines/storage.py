@@ -1,0 +1,253 @@
+"""Files, wherever they are: listing, opening, publishing whole or not at all. Any fsspec URL will do.
+
+A path without a scheme is local. An output is always written to a local scratch file first. On a local
+disk that file lies in the target's folder, is synced and renamed; for any other store it is uploaded in
+one go, which shows the object when it is complete and not before.
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import secrets
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.utils import glob_translate
+
+from pipelines.errors import PipelineError
+
+_MAGIC = re.compile(r"[*?\[{]")
+_BLOCK = 1 << 20
+_SCRATCH_ENDING = ".scratch"
+
+
+def resolve(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
+    """Return the file system of `url` and the path in it (absolute where local)."""
+    return fsspec.core.url_to_fs(url)
+
+
+def absolute(url: str) -> str:
+    """Return the one spelling of `url` that this program stores: a local path made absolute, or a URL.
+
+    >>> absolute("memory://folder/a.txt"), absolute("file:///data/a.txt")
+    ('memory:///folder/a.txt', '/data/a.txt')
+    """
+    fs, path = resolve(url)
+    return _spell(fs, path)
+
+
+def _spell(fs: fsspec.AbstractFileSystem, path: str) -> str:
+    return path if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(path)
+
+
+def join(folder: str, *names: str) -> str:
+    """Join a folder and names below it; all stores take forward slashes."""
+    return "/".join([folder.rstrip("/"), *names])
+
+
+def base_folder(pattern: str) -> str:
+    """Return the folder before the first wildcard of a pattern, or the folder of a plain file.
+
+    >>> base_folder("/data/*/a*.txt"), base_folder("/data/a.txt")
+    ('/data', '/data')
+    """
+    before = pattern[: match.start()] if (match := _MAGIC.search(pattern)) else pattern
+    return before.rpartition("/")[0]
+
+
+def find(pattern: str) -> Iterator[tuple[str, int]]:
+    """Yield the `(path, size in bytes)` of the files that match `pattern`, sorted by path components.
+
+    `*`, `?`, `[...]` and `{...}` stay within a folder's name, `**` spans folders, and names that begin with
+    a dot are matched only by patterns that spell them out. Memory holds one folder's listing a level.
+    """
+    fs, path = resolve(pattern)
+    if not _MAGIC.search(path):
+        if fs.isfile(path):
+            yield _spell(fs, path), fs.size(path)
+        return
+    matches = re.compile(glob_translate(path)).match
+    depth = None if "**" in path else path.count("/")
+    yield from _walk(fs, base_folder(path), matches, depth)
+
+
+def _walk(fs: fsspec.AbstractFileSystem, folder: str, matches: Any, depth: int | None) -> Iterator[tuple[str, int]]:
+    try:
+        listing = fs.ls(folder or "/", detail=True, refresh=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    entries = sorted((info["name"].rstrip("/"), info["type"], info.get("size") or 0) for info in listing)
+    for name, kind, size in entries:
+        if name.rpartition("/")[2].startswith(".") or name == folder:
+            continue
+        if kind == "directory":
+            if depth is None or name.count("/") < depth:
+                yield from _walk(fs, name, matches, depth)
+        elif matches(name):
+            yield _spell(fs, name), size
+
+
+def names_in(folder: str, ending: str) -> Iterator[str]:
+    """Yield the names, without `ending`, of the files in `folder` that have it; none if there is no folder."""
+    for path, _ in find(join(folder, "*" + ending)):
+        yield path.rpartition("/")[2].removesuffix(ending)
+
+
+def open_input(url: str) -> IO[bytes]:
+    """Open a file for reading, seekable."""
+    fs, path = resolve(url)
+    return open(path, "rb") if isinstance(fs, LocalFileSystem) else fs.open(path, "rb", block_size=_BLOCK)
+
+
+def read_range(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
+    """Yield the bytes [start, end) of a seekable file in blocks; fewer if it ends before."""
+    file.seek(start)
+    while start < end and (block := file.read(min(_BLOCK, end - start))):
+        start += len(block)
+        yield block
+
+
+def exists(url: str) -> bool:
+    """Tell whether there is a file at `url`."""
+    fs, path = resolve(url)
+    return fs.exists(path)
+
+
+def remove(url: str) -> None:
+    """Remove a file; it may be gone already."""
+    fs, path = resolve(url)
+    with contextlib.suppress(FileNotFoundError):
+        fs.rm_file(path)
+
+
+def read_all(urls: list[str]) -> list[bytes]:
+    """Return the contents of small files of one store, fetched at once where the store can."""
+    if not urls:
+        return []
+    fs, _ = resolve(urls[0])
+    paths = [resolve(url)[1] for url in urls]
+    found = fs.cat(paths)
+    return [found[path] for path in paths]
+
+
+def make_folder(url: str) -> None:
+    """Make a folder, where the store has such a thing."""
+    fs, path = resolve(url)
+    with writing(url):
+        fs.makedirs(path, exist_ok=True)
+
+
+@contextlib.contextmanager
+def writing(url: str) -> Iterator[None]:
+    """Turn what a full disk, a missing permission or a lost store raises into a coded error."""
+    try:
+        yield
+    except OSError as error:
+        raise PipelineError("output.not_writable", path=url, reason=_reason(error)) from error
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
+
+
+@contextlib.contextmanager
+def publish(url: str) -> Iterator[IO[bytes]]:
+    """Open a file for writing that appears at `url` whole, when the block ends well, or not at all.
+
+    The file yielded is a real local file. If the block raises, nothing is left behind; if the process dies,
+    a scratch file may stay, which `remove_scratch` clears.
+    """
+    fs, path = resolve(url)
+    local = isinstance(fs, LocalFileSystem)
+    folder, _, name = path.rpartition("/")
+    scratch_folder = folder if local else tempfile.gettempdir()
+    scratch = os.path.join(scratch_folder, f".{name}.{secrets.token_hex(4)}{_SCRATCH_ENDING}")
+    try:
+        with writing(url):
+            file = open(scratch, "xb")
+        with file:
+            yield file
+            with writing(url):
+                file.flush()
+                os.fsync(file.fileno())
+        with writing(url):
+            if local:
+                os.replace(scratch, path)
+                _sync_folder(folder)
+            else:
+                fs.put_file(scratch, path)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(scratch)
+
+
+def publish_bytes(url: str, content: bytes) -> None:
+    """Publish a small file whole."""
+    with publish(url) as file, writing(url):
+        file.write(content)
+
+
+def _sync_folder(folder: str) -> None:
+    # A rename is on the disk when its folder is. Windows can't open folders and needs no such thing.
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove_scratch(folders: Iterable[str]) -> None:
+    """Remove what processes that died left in local output folders."""
+    for url in folders:
+        fs, path = resolve(url)
+        if isinstance(fs, LocalFileSystem) and os.path.isdir(path):
+            for name in os.listdir(path):
+                if name.startswith(".") and name.endswith(_SCRATCH_ENDING):
+                    with writing(url), contextlib.suppress(FileNotFoundError):
+                        os.unlink(os.path.join(path, name))
+
+
+class ContentIdentity:
+    """Says what the content of byte ranges of one file is, so that a change of it is seen.
+
+    Local files are read and hashed. A store's own word (ETag, MD5, else times) is taken for its objects,
+    and holds for the whole object.
+    """
+
+    def __init__(self, url: str, file: IO[bytes]) -> None:
+        fs, path = resolve(url)
+        self._file = file
+        self._word = None if isinstance(fs, LocalFileSystem) else _store_identity(fs.info(path))
+
+    def of(self, ranges: Iterable[tuple[int, int]]) -> str:
+        """Return the identity of the bytes in half-open `(start, end)` ranges."""
+        if self._word is not None:
+            return self._word
+        digest = hashlib.blake2b(digest_size=16)
+        for start, end in ranges:
+            for block in read_range(self._file, start, end):
+                digest.update(block)
+        return digest.hexdigest()
+
+
+def _store_identity(info: dict[str, Any]) -> str:
+    keys = ("ETag", "etag", "md5Hash", "content_md5", "checksum", "mtime", "LastModified", "last_modified", "created")
+    word = next((f"{key}={info[key]}" for key in keys if info.get(key)), "")
+    return f"{word} size={info.get('size')}"
+
+
+def is_storage_fault(error: Exception) -> bool:
+    """Tell a fault of the disk or the store from damaged content, which Arrow raises as OSError as well.
+
+    >>> is_storage_fault(OSError("Corrupt snappy compressed data.")), is_storage_fault(OSError(5, "I/O error"))
+    (False, True)
+    """
+    if type(error) is OSError:  # Arrow's has no number, but for EINVAL, where damage sends it to odd offsets.
+        return error.errno is not None and error.errno != errno.EINVAL
+    return isinstance(error, OSError)
