@@ -1,0 +1,161 @@
+"""Scores -> entities: three decoders over the same candidates, named and versioned.
+
+A candidate is a (span, label) pair with a score. Without a threshold a pair is a candidate when its
+label is the span's best and not "O"; with a threshold t, when its score is at least t, whatever "O" scores.
+
+- `flat.v1`: no two entities share a word. "New York" beats "York" if it scores higher.
+- `nested.v1`: entities may lie inside each other but never cross, and a span has one label.
+  "[[Bank] of [England]]" is whole; "[a (b] c)" keeps the better one.
+- `all.v1`: every candidate; one span may have several labels.
+
+Decoders take candidates best first. Ties are broken by (score, longer, earlier start, earlier label),
+so the order of the candidates never matters.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spanmarker_core.errors import CoreError
+
+Threshold = float | Mapping[str, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Scored (span, label) pairs as arrays of one length.
+
+    Attributes:
+        document, sentence: int32, where the span is.
+        word_start, word_end: int32, half-open, words of the sentence.
+        char_start, char_end: int64, half-open, in the document's text; -1 without text.
+        label: int32, index into the model's labels, never that of "O".
+        score: float32, probability.
+    """
+
+    document: np.ndarray
+    sentence: np.ndarray
+    word_start: np.ndarray
+    word_end: np.ndarray
+    char_start: np.ndarray
+    char_end: np.ndarray
+    label: np.ndarray
+    score: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def take(self, indices: np.ndarray) -> "Candidates":
+        """Return the candidates at `indices`, in that order."""
+        return Candidates(*(getattr(self, name)[indices] for name in self.__slots__))
+
+    @staticmethod
+    def concatenate(parts: Sequence["Candidates"]) -> "Candidates":
+        """Join candidates end to end."""
+        return Candidates(*(np.concatenate([getattr(p, name) for p in parts]) for name in Candidates.__slots__))
+
+
+def select_pairs(
+    probabilities: np.ndarray, outside: int, thresholds: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (span, label) indices of the pairs that are candidates.
+
+    Args:
+        probabilities: [n_spans, n_labels].
+        outside: column of "O".
+        thresholds: [n_labels], or None for the best label of each span.
+    """
+    if thresholds is None:
+        best = probabilities.argmax(axis=1)
+        spans = np.flatnonzero(best != outside)
+        return spans, best[spans]
+    passing = probabilities >= thresholds
+    passing[:, outside] = False
+    spans, labels = np.nonzero(passing)
+    return spans, labels
+
+
+def threshold_vector(threshold: Threshold, labels: Sequence[str]) -> np.ndarray | None:
+    """Turn a threshold (global, by label, or None) into one number a label.
+
+    Labels that a mapping leaves out get a threshold above 1: they are not emitted.
+
+    Raises:
+        CoreError: `call.bad_threshold`.
+    """
+    if threshold is None:
+        return None
+    by_label = threshold if isinstance(threshold, Mapping) else dict.fromkeys(labels, threshold)
+    valid = set(by_label) <= set(labels) and all(
+        isinstance(value, int | float) and 0 <= value <= 1 for value in by_label.values()
+    )
+    if not valid:
+        raise CoreError("call.bad_threshold", value=threshold, labels=", ".join(labels))
+    return np.array([by_label.get(label, 2.0) for label in labels], np.float32)
+
+
+def decode(candidates: Candidates, decoder: str) -> Candidates:
+    """Return the entities among `candidates`, by (document, sentence, start, end, label).
+
+    Raises:
+        CoreError: `call.unknown_option` for a decoder that isn't in `DECODERS`.
+    """
+    if decoder not in DECODERS:
+        raise CoreError("call.unknown_option", option="decoder", value=decoder, choices=", ".join(DECODERS))
+    c = candidates
+    best_first = np.lexsort((c.label, c.word_start, c.word_start - c.word_end, -c.score, c.sentence, c.document))
+    c = c.take(best_first)
+    new = np.ones(len(c), np.bool_)
+    new[1:] = (c.document[1:] != c.document[:-1]) | (c.sentence[1:] != c.sentence[:-1])
+    edges = np.append(np.flatnonzero(new), len(c))
+    kept: list[int] = []
+    for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        keep = DECODERS[decoder](c.word_start[start:end].tolist(), c.word_end[start:end].tolist())
+        kept.extend(start + index for index in keep)
+    c = c.take(np.array(kept, np.int64))
+    return c.take(np.lexsort((c.label, c.word_end, c.word_start, c.sentence, c.document)))
+
+
+def _flat(starts: list[int], ends: list[int]) -> list[int]:
+    """Keep each span, best first, that shares no word with one kept before.
+
+    >>> _flat([0, 1, 3], [2, 3, 4])
+    [0, 2]
+    """
+    taken: set[int] = set()
+    kept = []
+    for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        words = range(start, end)
+        if taken.isdisjoint(words):
+            taken.update(words)
+            kept.append(index)
+    return kept
+
+
+def _nested(starts: list[int], ends: list[int]) -> list[int]:
+    """Keep each span, best first, that neither crosses nor repeats one kept before.
+
+    >>> _nested([0, 1, 1, 0], [3, 2, 4, 3])
+    [0, 1]
+    """
+    kept: list[int] = []
+    for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        if not any(
+            (start, end) == (starts[k], ends[k]) or start < starts[k] < end < ends[k] or starts[k] < start < ends[k] < end
+            for k in kept
+        ):
+            kept.append(index)
+    return kept
+
+
+def _all(starts: list[int], ends: list[int]) -> list[int]:
+    """Keep every span."""
+    return list(range(len(starts)))
+
+
+DECODERS: dict[str, Callable[[list[int], list[int]], list[int]]] = {
+    "flat.v1": _flat,
+    "nested.v1": _nested,
+    "all.v1": _all,
+}

@@ -1,0 +1,35 @@
+"""Runs a model over annotated sentences and scores it."""
+
+from collections.abc import Iterable
+
+from spanmarker_core.data import Sentence, Span
+from spanmarker_core.data.batches import document_batches
+from spanmarker_core.decoding import Threshold
+from spanmarker_core.evaluation.metrics import EvaluationResult, SpanScorer
+from spanmarker_core.tagger import Tagger
+
+_SENTENCES_A_CALL = 256
+
+
+def evaluate(
+    model: Tagger, sentences: Iterable[Sentence], *, decoder: str | None = None, threshold: Threshold = None
+) -> EvaluationResult:
+    """Tag `sentences` with the bundle's context policy and score the result against their entities.
+
+    Args:
+        model: a loaded model.
+        sentences: annotated; the sentences of a document next to each other, in order. Streamed.
+        decoder, threshold: as in `Tagger.tag_words`.
+    """
+    scorer = SpanScorer(entity_max_length=model.config.entity_max_length)
+    for batch in document_batches(sentences, _SENTENCES_A_CALL):
+        tagged = model.tag_words(
+            [sentence.words for sentence in batch],
+            document_ids=[sentence.document_id for sentence in batch],
+            decoder=decoder,
+            threshold=threshold,
+        )
+        for sentence, entities in zip(batch, tagged, strict=True):
+            predicted = [Span(entity.word_start, entity.word_end, entity.label) for entity in entities]
+            scorer.add(sentence.entities, predicted)
+    return scorer.result()

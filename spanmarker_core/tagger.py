@@ -1,0 +1,286 @@
+"""A loaded model: words or text in, entities out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import AutoConfig
+
+from spanmarker_core.batching import plan_batches
+from spanmarker_core.bundle import WEIGHTS, ModelConfig, read_info, read_packer
+from spanmarker_core.decoding import Candidates, Threshold, decode, select_pairs, threshold_vector
+from spanmarker_core.errors import CoreError
+from spanmarker_core.models import ARCHITECTURES
+from spanmarker_core.models.batch import Batch
+from spanmarker_core.sentences import split_sentences
+from spanmarker_core.spans import candidate_spans
+from spanmarker_core.windows import CONTEXT_POLICIES, Context, EncodedSentence, Packer, Windows
+
+#: Text and marker tokens that go through the encoder as one batch.
+MAX_BATCH_TOKENS = 8192
+
+DTYPES = {"float32": torch.float32}
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """One entity. Ranges are half-open.
+
+    Attributes:
+        label: its type.
+        score: the model's probability of the label, 0 to 1.
+        word_start, word_end: words of its sentence.
+        char_start, char_end: code points of the text it came from; None for word input.
+        text: the exact slice of that text; None for word input.
+        sentence: number of the sentence in its text or document.
+    """
+
+    label: str
+    score: float
+    word_start: int
+    word_end: int
+    char_start: int | None = None
+    char_end: int | None = None
+    text: str | None = None
+    sentence: int = 0
+
+
+class Tagger:
+    """A model with its tokenizer, labels and decoder, ready to tag. Made by `load`.
+
+    Attributes:
+        config: the bundle's config.
+        packer: encodes and packs text as the model was trained; needs no device.
+        network: the torch module.
+        device: where the network runs.
+    """
+
+    def __init__(self, config: ModelConfig, packer: Packer, network: nn.Module, device: torch.device) -> None:
+        self.config = config
+        self.packer = packer
+        self.network = network.to(device).eval()
+        self.device = device
+
+    def tag_text(
+        self,
+        texts: Sequence[str],
+        *,
+        split: bool = True,
+        language: str = "en",
+        context: str | None = None,
+        max_prev_context: int | None = None,
+        max_next_context: int | None = None,
+        decoder: str | None = None,
+        threshold: Threshold = None,
+    ) -> list[list[Entity]]:
+        """Tag raw texts; each is one document.
+
+        Args:
+            texts: the texts. Empty ones give no entities.
+            split: cut each text into sentences first; False takes each as one sentence.
+            language: for the sentence splitter, such as "en" or "de".
+            context: "sentence" or "document"; None is as the bundle says.
+            max_prev_context, max_next_context: limits for "document", in sentences; None is no limit.
+                Only used with `context`.
+            decoder: see `decoding.DECODERS`; None is as the bundle says.
+            threshold: see `decoding`; None is as the bundle says.
+
+        Returns:
+            A list of entities a text, by position.
+
+        Raises:
+            CoreError: `call.not_text`, `call.unknown_option`, `call.bad_threshold`.
+        """
+        for index, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise CoreError("call.not_text", index=index, kind=type(text).__name__)
+        policy = self._context(context, max_prev_context, max_next_context)
+        parts = []
+        for number, text in enumerate(texts):
+            bounds = split_sentences(text, language) if split else [(0, len(text))]
+            encoded = self.packer.encode_texts([text[start:end] for start, end in bounds])
+            parts.append(
+                self.packer.pack(encoded, policy, document=number, char_starts=[start for start, _ in bounds])
+            )
+        entities: list[list[Entity]] = [[] for _ in texts]
+        for document, entity in self._entities(parts, decoder, threshold, texts):
+            entities[document].append(entity)
+        return entities
+
+    def tag_words(
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        document_ids: Sequence[object] | None = None,
+        sentence_ids: Sequence[int] | None = None,
+        context: str | None = None,
+        max_prev_context: int | None = None,
+        max_next_context: int | None = None,
+        decoder: str | None = None,
+        threshold: Threshold = None,
+    ) -> list[list[Entity]]:
+        """Tag sentences that are lists of words.
+
+        Args:
+            sentences: the sentences, in any order.
+            document_ids: which document each belongs to; None makes each its own document.
+            sentence_ids: place of each sentence in its document; None is the order given.
+            context, max_prev_context, max_next_context, decoder, threshold: as in `tag_text`.
+
+        Returns:
+            A list of entities a sentence, in the order given.
+
+        Raises:
+            CoreError: `call.not_words`, `call.lengths_differ`, `call.unknown_option`, `call.bad_threshold`.
+        """
+        for index, words in enumerate(sentences):
+            if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+                raise CoreError("call.not_words", index=index, kind=type(words).__name__)
+        for what, ids in (("document_ids", document_ids), ("sentence_ids", sentence_ids)):
+            if ids is not None and len(ids) != len(sentences):
+                raise CoreError("call.lengths_differ", what=what, found=len(ids), expected=len(sentences))
+        policy = self._context(context, max_prev_context, max_next_context)
+        encoded = self.packer.encode_words(sentences)
+        parts = [
+            # A word's sentence number is its place in the caller's list, which takes it back there.
+            self.packer.pack([encoded[i] for i in members], policy, sentence_ids=members)
+            for members in _documents(len(sentences), document_ids, sentence_ids)
+        ]
+        entities: list[list[Entity]] = [[] for _ in sentences]
+        for _, entity in self._entities(parts, decoder, threshold):
+            entities[entity.sentence].append(entity)
+        return entities
+
+    def score(self, windows: Windows, threshold: Threshold = None) -> Candidates:
+        """Score every candidate span of `windows`; return the (span, label) pairs that may be entities.
+
+        Decode them per sentence with `decoding.decode`: a sentence may have several windows.
+        """
+        thresholds = threshold_vector(self.config.threshold if threshold is None else threshold, self.config.labels)
+        parts = [_no_candidates()]
+        for indices in plan_batches(windows, self.config.entity_max_length, MAX_BATCH_TOKENS):
+            batch = windows.take(indices)
+            spans = candidate_spans(batch, self.config.entity_max_length)
+            if len(spans) == 0:
+                continue
+            probabilities = self._probabilities(Batch.build(batch, spans)).cpu().numpy()
+            rows, labels = select_pairs(probabilities, self.config.outside_index, thresholds)
+            first, last = spans.first_word[rows], spans.last_word[rows]
+            window = np.searchsorted(spans.offsets, rows, "right") - 1
+            parts.append(
+                Candidates(
+                    document=batch.document[window],
+                    sentence=batch.word_sentence[first],
+                    word_start=batch.word_index[first],
+                    word_end=batch.word_index[last] + 1,
+                    char_start=batch.word_char_start[first],
+                    char_end=batch.word_char_end[last],
+                    label=labels.astype(np.int32),
+                    score=probabilities[rows, labels],
+                )
+            )
+        return Candidates.concatenate(parts)
+
+    @torch.inference_mode()
+    def _probabilities(self, batch: Batch) -> Tensor:
+        return self.network(batch.to(self.device)).float().softmax(dim=-1)
+
+    def _context(self, policy: str | None, max_prev: int | None, max_next: int | None) -> Context:
+        if policy is None:
+            return self.config.context
+        if policy not in CONTEXT_POLICIES:
+            raise CoreError("call.unknown_option", option="context", value=policy, choices=", ".join(CONTEXT_POLICIES))
+        return Context(policy, max_prev, max_next)
+
+    def _entities(
+        self, parts: list[Windows], decoder: str | None, threshold: Threshold, texts: Sequence[str] | None = None
+    ) -> list[tuple[int, Entity]]:
+        """Return (document, entity) of all windows, in order; with `texts`, entities have characters."""
+        if not parts:
+            return []
+        found = decode(self.score(Windows.concatenate(parts), threshold), decoder or self.config.decoder)
+        entities = []
+        columns = (getattr(found, name).tolist() for name in Candidates.__slots__)
+        for document, sentence, word_start, word_end, start, end, label, score in zip(*columns, strict=True):
+            chars = (None, None, None) if texts is None else (start, end, texts[document][start:end])
+            entity = Entity(self.config.labels[label], score, word_start, word_end, *chars, sentence=sentence)
+            entities.append((document, entity))
+        return entities
+
+
+def load(path: str | Path, device: str = "cpu", dtype: str = "float32") -> Tagger:
+    """Load a bundle. Nothing is fetched, no code in the bundle is run.
+
+    Args:
+        path: the bundle's folder.
+        device: "cpu", "cuda", "cuda:1", …; "auto" takes a GPU where there is one.
+        dtype: "float32".
+
+    Raises:
+        CoreError: `bundle.*`, `encoder.*`, `device.not_available`, `call.unknown_option`.
+    """
+    if dtype not in DTYPES:
+        raise CoreError("call.unknown_option", option="dtype", value=dtype, choices=", ".join(DTYPES))
+    target = choose_device(device)
+    info = read_info(path)
+    network = build_network(info.config)
+    weights = load_file(info.path / WEIGHTS)
+    for name, weight in weights.items():
+        if not torch.isfinite(weight).all():
+            count = int((~torch.isfinite(weight)).sum())
+            raise CoreError("bundle.nan_weight", path=path, name=name, count=count)
+    expected = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
+    found = {name: tuple(weight.shape) for name, weight in weights.items()}
+    if expected != found:
+        differing = sorted(
+            name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+        )
+        raise CoreError("bundle.weights_mismatch", path=path, problem=", ".join(differing[:5]))
+    network.load_state_dict(weights)
+    return Tagger(info.config, read_packer(path, info.config), network.to(DTYPES[dtype]), target)
+
+
+def build_network(config: ModelConfig) -> nn.Module:
+    """Build the model that a config describes, with random weights."""
+    values = dict(config.encoder)
+    return ARCHITECTURES[config.architecture].from_config(config, AutoConfig.for_model(values.pop("model_type"), **values))
+
+
+def choose_device(device: str) -> torch.device:
+    """Return the device, or say why it can't be had.
+
+    Raises:
+        CoreError: `device.not_available`.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.zeros(1, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise CoreError("device.not_available", device=device, reason=str(error).splitlines()[0]) from error
+    return chosen
+
+
+def _documents(
+    n_sentences: int, document_ids: Sequence[object] | None, sentence_ids: Sequence[int] | None
+) -> list[list[int]]:
+    """Return the sentence numbers of each document, in reading order."""
+    if document_ids is None:
+        return [[index] for index in range(n_sentences)]
+    members: dict[object, list[int]] = {}
+    for index, document in enumerate(document_ids):
+        members.setdefault(document, []).append(index)
+    if sentence_ids is not None:
+        for document in members.values():
+            document.sort(key=lambda index: sentence_ids[index])
+    return list(members.values())
+
+
+def _no_candidates() -> Candidates:
+    int32, int64 = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    return Candidates(int32, int32, int32, int32, int64, int64, int32, np.zeros(0, np.float32))

@@ -1,0 +1,102 @@
+"""Annotated sentences -> windows with a label for every candidate span."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from spanmarker_core.data import Sentence
+from spanmarker_core.data.batches import document_batches
+from spanmarker_core.errors import CoreError
+from spanmarker_core.models.batch import Batch
+from spanmarker_core.spans import candidate_spans
+from spanmarker_core.windows import Context, Packer, Windows
+
+_PACK_SENTENCES = 2000
+
+
+class SpanExamples(Dataset):
+    """Windows of annotated sentences; `collate` turns window numbers into a batch and its labels.
+
+    Candidate spans and their labels are made when a batch is asked for, so the data set costs as much
+    as its tokens.
+
+    Args:
+        sentences: annotated; the sentences of a document next to each other, in order.
+        packer: encodes and packs them.
+        context: what a window shows around its sentence.
+        labels: class names, "O" among them at `outside`.
+
+    Raises:
+        CoreError: `data.unknown_label` for an entity whose label isn't in `labels`.
+    """
+
+    def __init__(
+        self, sentences: Iterable[Sentence], packer: Packer, context: Context, labels: Sequence[str], outside: int
+    ) -> None:
+        self.packer = packer
+        self.outside = outside
+        label_index = {label: index for index, label in enumerate(labels)}
+        parts: list[Windows] = []
+        gold: list[tuple[int, int, int, int]] = []
+        number = 0
+        for batch in document_batches(sentences, _PACK_SENTENCES):
+            encoded = packer.encode_words([sentence.words for sentence in batch])
+            for _, places in groupby(range(len(batch)), key=lambda place: batch[place].document_id):
+                members = list(places)
+                parts.append(
+                    packer.pack(
+                        [encoded[place] for place in members],
+                        context,
+                        sentence_ids=[number + place for place in members],
+                    )
+                )
+            for sentence in batch:
+                gold.extend((number, *entity) for entity in self._gold(sentence, label_index))
+                number += 1
+        self.windows = Windows.concatenate(parts)
+        table = np.array(sorted(gold), np.int64).reshape(-1, 4)
+        self.gold_keys = self._key(table[:, 0], table[:, 1], table[:, 2])
+        self.gold_labels = table[:, 3]
+
+    def _gold(self, sentence: Sentence, label_index: dict[str, int]) -> Iterator[tuple[int, int, int]]:
+        """Yield (start, end, label number) of the entities that can be candidates."""
+        for entity in sentence.entities:
+            if entity.label not in label_index:
+                raise CoreError(
+                    "data.unknown_label",
+                    path=f"document {sentence.document_id}, sentence {sentence.sentence_id}",
+                    label=entity.label,
+                    labels=", ".join(label_index),
+                )
+            if entity.end - entity.start <= self.packer.entity_max_length:
+                yield entity.start, entity.end, label_index[entity.label]
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def collate(self, indices: Sequence[int]) -> dict[str, Batch | Tensor]:
+        """Return `{"batch": Batch, "labels": int64 [n_spans]}` for these windows."""
+        windows = self.windows.take(np.asarray(indices))
+        spans = candidate_spans(windows, self.packer.entity_max_length)
+        keys = self._key(
+            windows.word_sentence[spans.first_word].astype(np.int64),
+            windows.word_index[spans.first_word],
+            windows.word_index[spans.last_word] + 1,
+        )
+        labels = np.full(len(spans), self.outside, np.int64)
+        if len(self.gold_keys):
+            place = np.minimum(np.searchsorted(self.gold_keys, keys), len(self.gold_keys) - 1)
+            is_gold = self.gold_keys[place] == keys
+            labels[is_gold] = self.gold_labels[place[is_gold]]
+        return {"batch": Batch.build(windows, spans), "labels": torch.from_numpy(labels)}
+
+    def _key(self, sentence: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """Number spans so that equal spans, and only they, have equal numbers (sentences below 2^31 words)."""
+        return (sentence << np.int64(32)) + start.astype(np.int64) * (self.packer.entity_max_length + 1) + end - start

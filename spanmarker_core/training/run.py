@@ -1,0 +1,179 @@
+"""One training run: report what can't be learned, train, keep the best on dev, write a bundle."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import monotonic
+
+import torch
+from torch import Tensor, nn
+from transformers import Trainer, TrainingArguments, set_seed
+
+from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.data import Sentence
+from spanmarker_core.errors import CoreError
+from spanmarker_core.evaluation.metrics import EvaluationResult
+from spanmarker_core.evaluation.reach import length_report
+from spanmarker_core.evaluation.run import evaluate
+from spanmarker_core.model_card import model_card
+from spanmarker_core.models.batch import Batch
+from spanmarker_core.saving import check_output, save_bundle
+from spanmarker_core.tagger import Tagger, choose_device
+from spanmarker_core.training.encoder import new_model
+from spanmarker_core.training.examples import SpanExamples
+from spanmarker_core.training.settings import TrainingSettings
+from spanmarker_core.windows import Packer
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a run made: the model's digest, its dev scores, steps and seconds."""
+
+    digest: str
+    dev: EvaluationResult
+    steps: int
+    seconds: float
+
+
+class SpanLoss(nn.Module):
+    """A network with its training loss: cross-entropy over all candidate spans, classes weighted equally.
+
+    Source: thesis 2.3.1.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, batch: Batch, labels: Tensor) -> dict[str, Tensor]:
+        """Return `{"loss": scalar}`; labels int64 [n_spans] as in the batch."""
+        logits = self.network(batch.to(labels.device))
+        return {"loss": nn.functional.cross_entropy(logits, labels)}
+
+
+class SpanTrainer(Trainer):
+    """transformers' Trainer whose evaluation tags the dev sentences and scores entities."""
+
+    def __init__(self, tagger: Tagger, dev: Sequence[Sentence], log: Callable[[str], None], **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.tagger = tagger
+        self.dev = dev
+        self.say = log
+
+    def evaluate(self, *args: object, **kwargs: object) -> dict[str, float]:
+        """Return entity precision, recall and F1 on dev, under the names that Trainer tracks."""
+        self.tagger.network.eval()
+        micro = evaluate(self.tagger, self.dev).micro
+        metrics = {"eval_precision": micro.precision, "eval_recall": micro.recall, "eval_f1": micro.f1}
+        self.say(f"epoch {self.state.epoch:.2f}: dev F1 {micro.f1:.2%}")
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+
+def train(
+    train_sentences: Sequence[Sentence],
+    dev_sentences: Sequence[Sentence],
+    encoder_path: str | Path,
+    output: str | Path,
+    settings: TrainingSettings,
+    *,
+    test_sentences: Sequence[Sentence] = (),
+    facts: dict[str, object] | None = None,
+    log: Callable[[str], None] = print,
+) -> TrainingResult:
+    """Train a model on annotated sentences and write it as a bundle.
+
+    Args:
+        train_sentences, dev_sentences: annotated; the sentences of a document next to each other.
+        encoder_path: a pretrained encoder in a local folder.
+        output: the bundle's folder; must not exist or be empty.
+        settings: see `TrainingSettings`.
+        test_sentences: scored once at the end, for the card; they steer nothing.
+        facts: what else the card should tell, such as names and licences of the data.
+        log: takes lines about progress.
+
+    Raises:
+        CoreError: `bundle.output_exists`, `encoder.*`, `data.no_entities`, `data.unknown_label`.
+    """
+    check_output(output)
+    labels = sorted({entity.label for sentence in train_sentences for entity in sentence.entities})
+    if not labels:
+        raise CoreError("data.no_entities", path="the training data")
+    log(length_report(train_sentences, settings.entity_max_length).to_text())
+    set_seed(settings.seed)
+    config, network, tokenizer = new_model(encoder_path, labels, settings)
+    device = choose_device(settings.device)
+    packer = Packer(
+        tokenizer,
+        prefix=config.prefix,
+        suffix=config.suffix,
+        unknown_id=config.unknown_id,
+        max_tokens=config.max_tokens,
+        entity_max_length=config.entity_max_length,
+        splitter=config.splitter,
+    )
+    examples = SpanExamples(train_sentences, packer, settings.context, config.labels, config.outside_index)
+    tagger = Tagger(config, packer, network, device)
+    with tempfile.TemporaryDirectory(prefix="spanmarker-train-") as scratch:
+        trainer = SpanTrainer(
+            tagger,
+            dev_sentences,
+            log,
+            model=SpanLoss(network),
+            args=_arguments(settings, scratch, device),
+            train_dataset=examples,
+            eval_dataset=examples,
+            data_collator=examples.collate,
+        )
+        began = monotonic()
+        steps = trainer.train().global_step
+        seconds = monotonic() - began
+    dev = evaluate(tagger, dev_sentences)
+    measured = {
+        "settings": asdict(settings),
+        "train_sentences": len(train_sentences),
+        "train_entities": sum(len(sentence.entities) for sentence in train_sentences),
+        "steps": steps,
+        "train_seconds": round(seconds, 1),
+        **_scores("dev", dev_sentences, dev),
+    }
+    if test_sentences:
+        measured |= _scores("test", test_sentences, evaluate(tagger, test_sentences))
+    config = replace(config, facts={**(facts or {}), **measured})
+    digest = save_bundle(output, config, network, tokenizer, model_card(config), settings.weight_dtype)
+    return TrainingResult(digest, dev, steps, seconds)
+
+
+def _arguments(settings: TrainingSettings, scratch: str, device: torch.device) -> TrainingArguments:
+    return TrainingArguments(
+        output_dir=scratch,
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        warmup_steps=settings.warmup_share,
+        lr_scheduler_type="linear",
+        per_device_train_batch_size=settings.batch_size,
+        num_train_epochs=settings.epochs,
+        seed=settings.seed,
+        data_seed=settings.seed,
+        use_cpu=device.type == "cpu",
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        save_total_limit=1,
+        load_best_model_at_end=True,
+        metric_for_best_model="f1",
+        remove_unused_columns=False,
+        report_to=[],
+        disable_tqdm=True,
+        logging_steps=50,
+    )
+
+
+def _scores(split: str, sentences: Sequence[Sentence], result: EvaluationResult) -> dict[str, object]:
+    return {
+        f"{split}_sentences": len(sentences),
+        f"{split}_precision": round(result.micro.precision, 4),
+        f"{split}_recall": round(result.micro.recall, 4),
+        f"{split}_f1": round(result.micro.f1, 4),
+    }

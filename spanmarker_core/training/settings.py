@@ -1,0 +1,39 @@
+"""What a training run can be told. Defaults are the thesis's (Appendix C, FewNERD with BERT-base)."""
+
+from dataclasses import dataclass
+
+from spanmarker_core.windows import Context
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Settings of one training run.
+
+    Attributes:
+        entity_max_length: words of the longest candidate span.
+        max_tokens: tokens of a window, special tokens included.
+        context: what a window shows around its sentence; the bundle is tagged with the same.
+        splitter: how raw text becomes words when the bundle tags text.
+        encoder_layers: keep the encoder's first layers only; None keeps all.
+        learning_rate, weight_decay, warmup_share: AdamW, with a linear schedule that rises over the
+            first `warmup_share` of the steps.
+        batch_size: windows a step.
+        epochs: passes over the training data.
+        seed: of weights, order and dropout; same seed, same result on a CPU with as many threads.
+        weight_dtype: how weights are stored, "float32" or "float16".
+        device: "cpu", "cuda" or "auto".
+    """
+
+    entity_max_length: int = 8
+    max_tokens: int = 256
+    context: Context = Context()
+    splitter: str = "words.v1"
+    encoder_layers: int | None = None
+    learning_rate: float = 5e-5
+    weight_decay: float = 0.01
+    warmup_share: float = 0.1
+    batch_size: int = 32
+    epochs: int = 3
+    seed: int = 42
+    weight_dtype: str = "float32"
+    device: str = "auto"
