@@ -1,0 +1,93 @@
+"""Writes an evaluation as evaluation.json (for programs) and evaluation.md (for a pull request)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from spanmarker_core.evaluation.metrics import CONVENTIONS, EvaluationResult, Scores
+
+FORMAT_VERSION = 1
+
+
+def write_report(result: EvaluationResult, facts: Mapping[str, object], directory: str | Path) -> Path:
+    """Write both files to `directory`, which is made if need be, and return the path of evaluation.md.
+
+    `facts` says what was scored and how (model digest, data, decoder, threshold, sentences/s, ...);
+    each becomes a line of the page and a key of the JSON. Its values must be JSON values.
+    """
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(to_json(result, facts), ensure_ascii=False, indent=2)
+    (directory / "evaluation.json").write_text(text + "\n", encoding="utf-8")
+    page = directory / "evaluation.md"
+    page.write_text(to_markdown(result, facts), encoding="utf-8")
+    return page
+
+
+def to_json(result: EvaluationResult, facts: Mapping[str, object]) -> dict[str, object]:
+    """Return the report as JSON values; scores are from 0 to 1, unrounded."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "conventions": CONVENTIONS,
+        "facts": dict(facts),
+        "sentences": result.sentences,
+        "flat_ceiling": result.flat_ceiling,
+        "micro": asdict(result.micro),
+        "macro": asdict(result.macro),
+        "per_label": {label: asdict(scores) for label, scores in result.per_label.items()},
+    }
+
+
+def to_markdown(result: EvaluationResult, facts: Mapping[str, object]) -> str:
+    """Return the report as a page of Markdown; scores are in percent, labels ordered by support."""
+    by_support = sorted(result.per_label.items(), key=lambda item: (-item[1].support, item[0]))
+    lines = [
+        "# Evaluation",
+        "",
+        f"**F1 {_percent(result.micro.f1)}** (micro) over {result.micro.support:,} entities "
+        f"in {result.sentences:,} sentences.",
+        "",
+        "| | precision % | recall % | recall ceiling % | F1 % | gold | predicted | correct |",
+        "|:--|--:|--:|--:|--:|--:|--:|--:|",
+        _row("**micro**", result.micro),
+        _row("**macro**", result.macro),
+        *(_row(_cell(label), scores) for label, scores in by_support),
+        "",
+    ]
+    unreachable = result.micro.support - result.micro.reachable
+    if unreachable:
+        lines += [
+            f"Gold entities longer than the model can give, counted as missed: {unreachable:,}.",
+            "",
+        ]
+    if result.flat_ceiling < result.micro.ceiling:
+        ceiling = _percent(result.flat_ceiling)
+        lines += [
+            f"Gold entities overlap: without overlaps in the output, recall is at most {ceiling} %.",
+            "",
+        ]
+    lines += [CONVENTIONS, "", "| | |", "|:--|:--|"]
+    lines += [f"| {_cell(name)} | {_cell(_fact(value))} |" for name, value in facts.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _row(name: str, scores: Scores) -> str:
+    rates = (scores.precision, scores.recall, scores.ceiling, scores.f1)
+    counts = (scores.support, scores.predicted, scores.correct)
+    cells = [name, *map(_percent, rates), *(f"{count:,}" for count in counts)]
+    return f"| {' | '.join(cells)} |"
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:.2f}"
+
+
+def _fact(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cell(text: str) -> str:
+    """Keep a label or a path from ending its table cell, its line or its page's markup."""
+    escaped = "".join(f"\\{char}" if char in "\\`*_[]<>|" else char for char in text)
+    return " ".join(escaped.split())
