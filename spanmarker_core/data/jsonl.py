@@ -42,7 +42,7 @@ def read_jsonl(path: str | Path) -> Iterator[Sentence]:
 def _parse(text: str, order: DocumentOrder) -> Sentence:
     try:
         record = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
         raise RecordProblem(f"it is not JSON ({error})") from error
     _check_keys(record, _KEYS, "the record")
     words = check_words(record["tokens"])

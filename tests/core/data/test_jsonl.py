@@ -62,6 +62,7 @@ def with_entity(**values):
         (b"{", "it is not JSON"),
         (b'{"document_id": "d"} x', "it is not JSON"),
         (b"[" * 100_000, "it is not JSON"),
+        (b'{"sentence_id": ' + b"9" * 5000 + b"}", "it is not JSON"),
         (b'{"document_id": "\xff"}', "byte 17 (0xff) is not UTF-8"),
         (b"[]", "the record is list, not an object"),
         (b"null", "the record is NoneType"),
