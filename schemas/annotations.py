@@ -9,7 +9,7 @@ ANNOTATIONS = Table.define(
     1,
     ("document_id", pa.large_string(), "the document's id, as it came in"),
     ("sentence_id", pa.int32(), "number of the sentence in its document, from 0"),
-    ("entity_id", pa.int32(), "number of the entity in its document, from 0, by (char_start, char_end, label)"),
+    ("entity_id", pa.int32(), "number of the entity in its document, from 0, in reading order"),
     ("label", pa.large_string(), "the entity's type"),
     ("score", pa.float32(), "the model's probability of this label for this span, 0 to 1"),
     ("text", pa.large_string(), "the surface: document_text[char_start:char_end], no space at its edges"),

@@ -27,6 +27,7 @@ class Candidates:
     """Scored (span, label) pairs as arrays of one length.
 
     Attributes:
+        window: int64, the scored window it came from.
         document, sentence: int32, where the span is.
         word_start, word_end: int32, half-open, words of the sentence.
         char_start, char_end: int64, half-open, in the document's text; -1 without text.
@@ -34,6 +35,7 @@ class Candidates:
         score: float32, probability.
     """
 
+    window: np.ndarray
     document: np.ndarray
     sentence: np.ndarray
     word_start: np.ndarray

@@ -173,6 +173,7 @@ class Tagger:
             window = np.searchsorted(spans.offsets, rows, "right") - 1
             parts.append(
                 Candidates(
+                    window=indices[window],
                     document=batch.document[window],
                     sentence=batch.word_sentence[first],
                     word_start=batch.word_index[first],
@@ -205,7 +206,7 @@ class Tagger:
         found = decode(self.score(Windows.concatenate(parts), threshold), decoder or self.config.decoder)
         entities = []
         columns = (getattr(found, name).tolist() for name in Candidates.__slots__)
-        for document, sentence, word_start, word_end, start, end, label, score in zip(*columns, strict=True):
+        for _, document, sentence, word_start, word_end, start, end, label, score in zip(*columns, strict=True):
             chars = (None, None, None) if texts is None else (start, end, texts[document][start:end])
             entity = Entity(self.config.labels[label], score, word_start, word_end, *chars, sentence=sentence)
             entities.append((document, entity))
@@ -283,4 +284,4 @@ def _documents(
 
 def _no_candidates() -> Candidates:
     int32, int64 = np.zeros(0, np.int32), np.zeros(0, np.int64)
-    return Candidates(int32, int32, int32, int32, int64, int64, int32, np.zeros(0, np.float32))
+    return Candidates(int64, int32, int32, int32, int32, int64, int64, int32, np.zeros(0, np.float32))

@@ -1,0 +1,58 @@
+"""Configuration of `spanmarker train`: flat, typed, closed, like every job."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from spanmarker_core.training.settings import TrainingSettings
+from spanmarker_core.windows import Context
+
+
+class TrainJob(BaseModel):
+    """One `spanmarker train`. The training defaults are the thesis's (Appendix C, FewNERD, BERT-base)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    train: str = Field(description="annotated sentences: .jsonl, CoNLL, or a folder saved by `datasets`")
+    dev: str = Field(description="annotated sentences that choose the best epoch")
+    test: str | None = Field(None, description="annotated sentences scored once at the end, for the card")
+    scheme: str | None = Field(None, description="label scheme of tagged data, such as IOB2")
+    encoder: str = Field(description="folder of a pretrained transformers encoder")
+    output: str = Field(description="folder for the bundle; must not exist or be empty")
+
+    train_sentences: int | None = Field(None, ge=1, description="take the first so many training sentences")
+    encoder_layers: int | None = Field(None, ge=1, description="keep the encoder's first layers only")
+    entity_max_length: int = Field(8, ge=1, description="words of the longest entity")
+    max_tokens: int = Field(256, ge=16, description="tokens of a window")
+    context: Literal["sentence", "document"] = Field("sentence", description="what a window shows around its sentence")
+    max_prev_context: int | None = Field(None, ge=0, description="limit of previous sentences; none if left out")
+    max_next_context: int | None = Field(None, ge=0, description="limit of next sentences; none if left out")
+    splitter: Literal["words.v1", "tokenizer.v1"] = Field("words.v1", description="how raw text becomes words")
+    learning_rate: float = Field(5e-5, gt=0)
+    weight_decay: float = Field(0.01, ge=0)
+    warmup_share: float = Field(0.1, ge=0, lt=1, description="share of the steps in which the rate rises")
+    batch_size: int = Field(32, ge=1, description="windows a step")
+    epochs: int = Field(3, ge=1)
+    seed: int = Field(42, ge=0)
+    weight_dtype: Literal["float32", "float16"] = Field("float32", description="how weights are stored")
+    device: str = Field("auto", description="cpu, cuda or auto")
+
+    name: str | None = Field(None, description="for the card: name of the model")
+    description: str | None = Field(None, description="for the card: what it is")
+    licence: str | None = Field(None, description="for the card: licence, in words")
+    licence_id: str | None = Field(None, description="for the card: licence, as model hubs name it")
+    training_data: str | None = Field(None, description="for the card: name and source of the data")
+    encoder_name: str | None = Field(None, description="for the card: name of the encoder")
+    not_for: str | None = Field(None, description="for the card: what the model must not be used for")
+
+    def settings(self) -> TrainingSettings:
+        """Return the plain arguments that the core takes."""
+        return TrainingSettings(
+            context=Context(self.context, self.max_prev_context, self.max_next_context),
+            **{name: getattr(self, name) for name in TrainingSettings.__dataclass_fields__ if name != "context"},
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the card tells in words."""
+        names = ("name", "description", "licence", "licence_id", "training_data", "encoder_name", "not_for")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
