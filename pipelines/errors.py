@@ -38,11 +38,12 @@ class PipelineError(CodedError):
         "output.not_a_job": "{path} holds no {file}, so no job ever wrote there. Name the --output of a `spanmarker tag`.",
         "output.damaged": "{path} can't be read: {reason}. Remove the file and run the same command again.",
         # shards and workers
-        "shard.all_failed": "each of {count} documents in a row failed, so the fault is hardly theirs; "
-        "the first: {reason}",
-        "shard.unbalanced": "shard {shard}: {found} rows in documents, but tagged, empty and rejected make {expected}. "
+        "model.not_loaded": "{path} can't be loaded: {reason}.",
+        "model.broken": "the model fails on a text that nothing is wrong with, so no document is to blame: {reason}",
+        "shard.unbalanced": "shard {shard}: {read} documents were read, and {found} are tagged, empty or rejected. "
         "This is a bug in spanmarker-pipelines: please report it.",
         "shards.failed": "{count} of {total} shards failed {tries} times each; all others are done. "
         "The same command tries them again. The first failures:\n{failures}",
-        "worker.start_failed": "no worker could start: {reason}",
+        "worker.start_failed": "a worker died while it loaded the model (exit code {code}), {tries} times in a row. "
+        "A negative code is a signal; -9 often means that memory ran out: try fewer --workers.",
     }

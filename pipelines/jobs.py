@@ -20,8 +20,8 @@ from pipelines import CODE_VERSION
 from pipelines.bundled import bundled_model_path
 from pipelines.engines import ENGINES
 from pipelines.errors import PipelineError
-from pipelines.shard import Task
 from pipelines.storage import absolute
+from pipelines.task import Task
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from spanmarker_core.bundle import BundleInfo
 

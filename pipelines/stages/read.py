@@ -322,7 +322,7 @@ def _json_records(
             message, document_id = str(error), _id_of_damaged(line, id_column)
         except (ValueError, RecursionError) as error:
             message = str(error)
-        known = document_id if isinstance(document_id, str) and document_id.isprintable() else None
+        known = str(document_id) if type(document_id) in (str, int) and str(document_id).isprintable() else None
         yield Reject(known, source, position, "read", code, message, _head(raw))
 
 

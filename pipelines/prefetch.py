@@ -1,0 +1,51 @@
+"""Work ahead: run an iterator in a thread, a bounded number of items before its consumer."""
+
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+def prefetch(items: Iterable[Item], depth: int) -> Iterator[Item]:
+    """Yield `items`, made in a background thread, at most `depth` of them waiting.
+
+    What the iterator raises is raised here. When the consumer stops early (closes this generator), the
+    thread ends after the item it is making; it never outlives the generator.
+
+    >>> list(prefetch(range(3), 2))
+    [0, 1, 2]
+    """
+    slots = threading.Semaphore(depth)
+    ready: queue.SimpleQueue[tuple[list[Item], BaseException | None]] = queue.SimpleQueue()
+    stopped = threading.Event()
+
+    def fill() -> None:
+        failure: BaseException | None = None
+        try:
+            for item in items:
+                slots.acquire()
+                if stopped.is_set():
+                    return
+                ready.put(([item], None))
+        except BaseException as error:
+            failure = error
+        ready.put(([], failure))
+
+    thread = threading.Thread(target=fill, name="prefetch", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, failure = ready.get()
+            if failure is not None:
+                raise failure
+            if not item:
+                return
+            yield item[0]
+            # Only now: the item in use counts, so memory holds `depth` items and the one being made.
+            slots.release()
+    finally:
+        stopped.set()
+        slots.release()
+        thread.join()

@@ -1,0 +1,71 @@
+"""Documents of different shards with the same id, found in bounded memory.
+
+Within a shard the second of two is rejected when it is read. Across shards no worker can see both, so
+both are tagged and the report says how many there are. Ids are hashed into partitions on local scratch
+disk by their first bits, and each partition is small enough to sort.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from pipelines.manifest import table_path
+from pipelines.storage import open_input
+from schemas import DOCUMENTS
+
+_PARTITIONS = 64  # a billion documents make partitions of 250 MB (16 bytes each)
+_SHOWN = 10
+
+
+def duplicate_ids(output: str, shards: Iterable[str]) -> tuple[int, list[str]]:
+    """Return how many documents share an id with an earlier one of another shard, and a few such ids.
+
+    Args:
+        output: the output folder.
+        shards: names of finished shards.
+    """
+    shards = list(shards)
+    with ExitStack() as stack:
+        parts = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(_PARTITIONS)]
+        for _, hashes in _hashes(output, shards):
+            for number in np.unique(hashes[:, 0] % _PARTITIONS):
+                parts[number].write(hashes[hashes[:, 0] % _PARTITIONS == number].tobytes())
+        extra, repeated = 0, set()
+        for part in parts:
+            part.seek(0)
+            values = np.frombuffer(part.read(), np.dtype("V16"))
+            unique, counts = np.unique(values, return_counts=True)
+            extra += len(values) - len(unique)
+            for value in unique[counts > 1][: _SHOWN - len(repeated)]:
+                repeated.add(value.tobytes())
+    return extra, _examples(output, shards, repeated)
+
+
+def _examples(output: str, shards: list[str], repeated: set[bytes]) -> list[str]:
+    found: dict[bytes, str] = {}
+    if repeated:
+        for ids, hashes in _hashes(output, shards):
+            for document_id, value in zip(ids, hashes, strict=True):
+                if value.tobytes() in repeated:
+                    found[value.tobytes()] = document_id
+            if len(found) == len(repeated):
+                break
+    return sorted(found.values())
+
+
+def _hashes(output: str, shards: Iterable[str]) -> Iterator[tuple[list[str], np.ndarray]]:
+    """Yield ids and their hashes, uint8 [n, 16], of documents that were not rejected."""
+    for shard in shards:
+        with open_input(table_path(output, DOCUMENTS.name, shard)) as file:
+            for batch in pq.ParquetFile(file).iter_batches(columns=["document_id", "status"]):
+                kept = [
+                    document_id
+                    for document_id, status in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+                    if status != "rejected"
+                ]
+                digests = b"".join(hashlib.blake2b(name.encode(), digest_size=16).digest() for name in kept)
+                yield kept, np.frombuffer(digests, np.uint8).reshape(-1, 16)
