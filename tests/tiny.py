@@ -1,0 +1,96 @@
+"""Tiny random models with real tokenizers of each family, made in a blink and always the same."""
+
+import string
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import AutoConfig, AutoModel
+
+from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.models.span_marker import SpanMarkerModel, native_position_offset
+from spanmarker_core.saving import encoder_facts, save_bundle
+from spanmarker_core.training.encoder import special_tokens
+
+FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "distilbert")
+LABELS = ["O", "location", "person", "work"]
+_WORDS = "the a of and in to was is flew paris london müller zürich obama barack new york he she it on for at"
+
+
+def tiny_tokenizer(family: str) -> Tokenizer:
+    """WordPiece, byte-level BPE or Unigram over a few words and single characters."""
+    letters = string.ascii_letters + string.digits + string.punctuation + "äöüßéèñçø"
+    if family in ("bert", "electra", "distilbert"):
+        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS.split(), *letters, *("##" + c for c in letters)]
+        tokenizer = Tokenizer(models.WordPiece({p: i for i, p in enumerate(dict.fromkeys(pieces))}, unk_token="[UNK]"))
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+        return tokenizer
+    if family == "roberta":
+        pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+        pieces += ["Ġt", "Ġth", "Ġthe", "Ġo", "Ġof"]
+        merges = [("Ġ", "t"), ("Ġt", "h"), ("Ġth", "e"), ("Ġ", "o"), ("Ġo", "f")]
+        tokenizer = Tokenizer(models.BPE({p: i for i, p in enumerate(pieces)}, merges, unk_token="<unk>"))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        tokenizer.decoder = decoders.ByteLevel()
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+        return tokenizer
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", *("▁" + w for w in _WORDS.split()), *letters]
+    scored = [(p, -1.0 if len(p) > 1 else -5.0) for p in dict.fromkeys(pieces)]
+    tokenizer = Tokenizer(models.Unigram(scored, unk_id=3))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return tokenizer
+
+
+def tiny_encoder(family: str, vocabulary: int, positions: int = 80, seed: int = 7) -> torch.nn.Module:
+    """A random two-layer encoder whose states differ enough to give every label somewhere."""
+    size = {"vocab_size": vocabulary, "max_position_embeddings": positions, "initializer_range": 0.4}
+    if family == "distilbert":
+        size |= {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}
+    else:
+        size |= {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    if family == "electra":
+        size |= {"embedding_size": 24}
+    if family in ("roberta", "xlm-roberta"):
+        size |= {"pad_token_id": 1, "type_vocab_size": 1}
+    torch.manual_seed(seed)
+    return AutoModel.from_config(AutoConfig.for_model(family, **size)).eval()
+
+
+def tiny_model(family: str = "bert", **overrides: object) -> tuple[ModelConfig, SpanMarkerModel, Tokenizer]:
+    """A config, a random network and a tokenizer; `overrides` are fields of ModelConfig."""
+    tokenizer = tiny_tokenizer(family)
+    start_marker = tokenizer.get_vocab_size()
+    encoder = tiny_encoder(family, vocabulary=start_marker + 2)
+    prefix, suffix = special_tokens(tokenizer)
+    offset = native_position_offset(encoder.config)
+    values = {
+        "labels": LABELS,
+        "entity_max_length": 4,
+        "max_tokens": 48,
+        "position_offset": offset,
+        "prefix": prefix,
+        "suffix": suffix,
+        "unknown_id": tokenizer.token_to_id("[UNK]") or tokenizer.token_to_id("<unk>"),
+        "start_marker_id": start_marker,
+        "end_marker_id": start_marker + 1,
+        "encoder": encoder_facts(encoder.config),
+    }
+    config = ModelConfig(**{**values, **overrides})
+    network = SpanMarkerModel(
+        encoder, len(config.labels), config.start_marker_id, config.end_marker_id, config.position_offset
+    )
+    torch.nn.init.normal_(network.classifier.weight, std=0.4)
+    with torch.no_grad():
+        network.classifier.bias[0] = 2.5  # most spans are no entity, as in life
+    return config, network.eval(), tokenizer
+
+
+def tiny_bundle(path: Path, family: str = "bert", **overrides: object) -> Path:
+    """Write a tiny model as a bundle and return its folder."""
+    config, network, tokenizer = tiny_model(family, **overrides)
+    save_bundle(path, config, network, tokenizer, card="# tiny\n")
+    return path
