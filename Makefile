@@ -1,0 +1,49 @@
+# make demo      set everything up, tag the sample corpus, show some of the rows
+# make test      set up what is missing, run the default tests
+# make test-all  all tests that need no GPU
+# make lint      style and types
+# make setup     .venv with everything in it
+# make clean     remove what the above made
+#
+# PYTHON=python3.12   another interpreter, 3.11 or later
+# PIP_ARGS='...'      further arguments of `pip install`, such as an index that has CPU builds of torch
+
+PYTHON ?= python3
+PIP_ARGS ?=
+
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+# The models of the tests are tiny: more threads only get in each other's way.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+.PHONY: demo test test-all lint setup clean
+
+demo: setup
+	rm -rf demo-out
+	$(BIN)/spanmarker tag --input 'infra/demo/*.parquet' --input 'infra/demo/*.jsonl' --output demo-out/
+	$(BIN)/python infra/demo/show.py demo-out
+
+test: setup
+	$(PYTEST)
+
+test-all: setup
+	$(PYTEST) --slow --faults --parity
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+setup: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "$(PYTHON) is not Python 3.11 or later: name one that is, as in make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv demo-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,80 @@
+"""Make the sample corpus of `make demo` from three sets of raw documents.
+
+    python infra/demo/make_corpus.py --data DIR
+
+DIR holds `raw_digitalgov`, `raw_us_presidents` and `raw_xquad_wikipedia`, each with a `documents.jsonl`
+of {"id", "text", "source"}. README.md beside this file says where they come from. The same documents
+are chosen every time.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+HERE = Path(__file__).parent
+SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("source", pa.string())])
+
+WEB_PAGES = 36
+WEB_CHARACTERS = range(1500, 5000)
+#: Articles of each language; the same number is the same article in every language.
+ARTICLES = {"en": 24, "de": 4, "es": 4, "zh": 4, "ar": 4}
+SPEECHES = ("inaugural/1793-Washington", "inaugural/1865-Lincoln", "inaugural/1945-Roosevelt")
+
+Document = dict[str, str]
+
+
+def evenly(documents: list[Document], count: int) -> list[Document]:
+    """Return `count` of the documents, in order and evenly spaced.
+
+    >>> evenly([{"id": c} for c in "abcdef"], 3)
+    [{'id': 'a'}, {'id': 'c'}, {'id': 'e'}]
+    """
+    return [documents[number * len(documents) // count] for number in range(count)]
+
+
+def web_pages(documents: list[Document]) -> list[Document]:
+    """Choose news pages that are neither stubs nor very long."""
+    news = [d for d in documents if "/content/news/" in d["id"] and len(d["text"]) in WEB_CHARACTERS]
+    return evenly(sorted(news, key=lambda d: d["id"]), WEB_PAGES)
+
+
+def articles(documents: list[Document]) -> list[Document]:
+    """Choose Wikipedia articles, most of them English."""
+    chosen = []
+    for language, count in ARTICLES.items():
+        own = [d for d in documents if d["id"].startswith(f"xquad-{language}-")]
+        chosen += evenly(sorted(own, key=lambda d: d["id"]), count)
+    return chosen
+
+
+def speeches(documents: list[Document]) -> list[Document]:
+    """Choose short inaugural addresses."""
+    return [d for d in documents if d["id"] in SPEECHES]
+
+
+def main() -> None:
+    """Read the three sets, write the three files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the three sets")
+    data = parser.parse_args().data
+
+    def read(name: str) -> list[Document]:
+        with open(data / name / "documents.jsonl", encoding="utf-8") as lines:
+            return [json.loads(line) for line in lines]
+
+    for name, chosen in (
+        ("web-pages", web_pages(read("raw_digitalgov"))),
+        ("wikipedia", articles(read("raw_xquad_wikipedia"))),
+    ):
+        table = pa.Table.from_pylist(chosen, schema=SCHEMA)
+        pq.write_table(table, HERE / f"{name}.parquet", compression="zstd")
+    with open(HERE / "speeches.jsonl", "w", encoding="utf-8", newline="\n") as file:
+        for document in speeches(read("raw_us_presidents")):
+            file.write(json.dumps(document, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
