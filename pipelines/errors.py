@@ -44,6 +44,6 @@ class PipelineError(CodedError):
         "This is a bug in spanmarker-pipelines: please report it.",
         "shards.failed": "{count} of {total} shards failed {tries} times each; all others are done. "
         "The same command tries them again. The first failures:\n{failures}",
-        "worker.start_failed": "a worker died while it loaded the model (exit code {code}), {tries} times in a row. "
+        "worker.start_failed": "a worker died while it loaded the model (exit code {exit_code}), {tries} times in a row. "
         "A negative code is a signal; -9 often means that memory ran out: try fewer --workers.",
     }

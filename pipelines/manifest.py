@@ -12,10 +12,11 @@ reports and for shards that the plan no longer knows.
 """
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pipelines.errors import PipelineError
 from pipelines.plan import read_plan
@@ -33,6 +34,8 @@ from pipelines.storage import (
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from schemas.manifest import MANIFEST_VERSION, Entry, Output
 from schemas.shards import Shard
+
+Item = TypeVar("Item")
 
 #: Tables of a shard, in the order in which they are published.
 TABLES = (ANNOTATIONS, DOCUMENTS, REJECTS)
@@ -66,7 +69,9 @@ def claim(output: str, identity: dict[str, str]) -> None:
             theirs = json.loads(read_all([path])[0])
         except ValueError as error:
             raise PipelineError("output.damaged", path=path, reason=error) from error
-        differing = sorted(key for key in theirs.keys() | identity.keys() if theirs.get(key) != identity.get(key))
+        differing = sorted(
+            key for key in theirs.keys() | identity.keys() if theirs.get(key) != identity.get(key)
+        )
         if differing:
             lines = [f"  {key}: there {theirs.get(key)!r}, here {identity.get(key)!r}" for key in differing]
             raise PipelineError("output.other_job", path=output, differences="\n".join(lines))
@@ -84,13 +89,16 @@ def commit(output: str, entry: Entry) -> None:
 
 def read_entries(output: str, shards: Iterable[str]) -> Iterator[Entry]:
     """Yield the entries of finished shards by name, in order; memory holds a page of them."""
-    page: list[str] = []
-    for shard in shards:
-        page.append(shard)
-        if len(page) == _PAGE:
-            yield from _read_page(output, page)
-            page = []
-    yield from _read_page(output, page)
+    for page in _pages(shards):
+        yield from _read_page(output, page)
+
+
+def entries_of(output: str, shards: Iterable[Shard], done: set[str]) -> Iterator[tuple[Shard, Entry | None]]:
+    """Yield shards with their entries, None where they are not in `done`."""
+    for page in _pages(shards):
+        entries = iter(_read_page(output, [shard.name for shard in page if shard.name in done]))
+        for shard in page:
+            yield shard, next(entries) if shard.name in done else None
 
 
 def done_shards(output: str) -> set[str]:
@@ -138,7 +146,11 @@ def reconcile(output: str) -> Reconciled:
         unknown.discard(shard.name)
     sources = {entry.shard: entry.source for entry in read_entries(output, sorted(unknown))}
     wanted = set(sources.values())
-    planned = {shard.source for shard in read_plan(plan_path(output)) if shard.source in wanted} if wanted else set()
+    planned = (
+        {shard.source for shard in read_plan(plan_path(output)) if shard.source in wanted}
+        if wanted
+        else set()
+    )
     superseded = [name for name, source in sources.items() if source in planned]
     for name in superseded:
         _remove(_entry_path(output, name))
@@ -159,6 +171,12 @@ def _entry_path(output: str, shard: str) -> str:
 def _remove(path: str) -> None:
     with writing(path):
         remove(path)
+
+
+def _pages(items: Iterable[Item]) -> Iterator[list[Item]]:
+    iterator = iter(items)
+    while page := list(itertools.islice(iterator, _PAGE)):
+        yield page
 
 
 def _read_page(output: str, shards: list[str]) -> Iterator[Entry]:

@@ -17,12 +17,22 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import PipelineError
-from pipelines.storage import ContentIdentity, absolute, base_folder, find, is_storage_fault, open_input, publish, writing
+from pipelines.storage import (
+    ContentIdentity,
+    absolute,
+    base_folder,
+    find,
+    is_storage_fault,
+    open_input,
+    publish,
+    writing,
+)
 from schemas.shards import PLAN_VERSION, Shard
 
 #: Endings of file names and the format each stands for.
@@ -84,12 +94,16 @@ def plan_shards(
                 raise PipelineError("input.not_readable", path=path, reason=error) from error
     if not found:
         raise PipelineError("input.no_match", patterns=", ".join(patterns))
-    for code, files in faults.items():
-        if files:
-            shown = [f"  {file}" for file in files[:_SHOWN]]
-            more = [f"  and {len(files) - _SHOWN} more"] if len(files) > _SHOWN else []
+    for code, faulty in faults.items():
+        if faulty:
+            shown = [f"  {file}" for file in faulty[:_SHOWN]]
+            more = [f"  and {len(faulty) - _SHOWN} more"] if len(faulty) > _SHOWN else []
             raise PipelineError(
-                code, files="\n".join(shown + more), endings=" ".join(FORMATS), id_column=id_column, text_column=text_column
+                code,
+                files="\n".join(shown + more),
+                endings=" ".join(FORMATS),
+                id_column=id_column,
+                text_column=text_column,
             )
 
 
@@ -174,7 +188,10 @@ def _file_shards(
 
 
 def _check_schema(schema: pa.Schema, id_column: str, text_column: str) -> None:
-    wanted = ((id_column, lambda kind: _is_string(kind) or pa.types.is_integer(kind)), (text_column, _is_string))
+    wanted = (
+        (id_column, lambda kind: _is_string(kind) or pa.types.is_integer(kind)),
+        (text_column, _is_string),
+    )
     problems = []
     for column, fits in wanted:
         if schema.names.count(column) != 1:
@@ -211,9 +228,15 @@ def _parquet_ranges(
 ) -> Iterator[tuple[int, int, int, str]]:
     """Yield row ranges: row groups joined while they are small, a large one cut into equal runs of rows."""
     metadata = parquet.metadata
-    leaves = [
-        index for index in range(metadata.num_columns) if metadata.row_group(0).column(index).path_in_schema in columns
-    ] if metadata.num_row_groups else []
+    leaves = (
+        [
+            index
+            for index in range(metadata.num_columns)
+            if metadata.row_group(0).column(index).path_in_schema in columns
+        ]
+        if metadata.num_row_groups
+        else []
+    )
     kinds = " ".join(str(parquet.schema_arrow.field(column).type) for column in columns)
 
     def identity(groups: list[int]) -> str:
@@ -249,7 +272,7 @@ def _chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
     return start, start + chunk.total_compressed_size
 
 
-def _line_ranges(file, size: int, max_shard_bytes: int) -> Iterator[tuple[int, int]]:
+def _line_ranges(file: IO[bytes], size: int, max_shard_bytes: int) -> Iterator[tuple[int, int]]:
     """Yield byte ranges of at least `max_shard_bytes` that end after a newline or at the end of the file."""
     start = 0
     while start < size or start == 0:
@@ -265,7 +288,9 @@ def _line_ranges(file, size: int, max_shard_bytes: int) -> Iterator[tuple[int, i
             return
 
 
-def _text_shards(folder: str, files: Iterator[tuple[str, int]], max_shard_bytes: int, job: str) -> Iterator[Shard]:
+def _text_shards(
+    folder: str, files: Iterator[tuple[str, int]], max_shard_bytes: int, job: str
+) -> Iterator[Shard]:
     """Yield groups of text files. A group also ends where a file's name says so.
 
     Cuts that depend on names alone fall in the same places when a file is added or removed, so that
@@ -275,7 +300,10 @@ def _text_shards(folder: str, files: Iterator[tuple[str, int]], max_shard_bytes:
     n_bytes = n_names = 0
     for path, size in files:
         name = path.removeprefix(folder + "/")
-        full = n_bytes + size > max_shard_bytes or n_names + len(name.encode("utf-8", "surrogateescape")) > MAX_NAMES_BYTES
+        full = (
+            n_bytes + size > max_shard_bytes
+            or n_names + len(name.encode("utf-8", "surrogateescape")) > MAX_NAMES_BYTES
+        )
         if group and full:
             yield _text_shard(folder, group, n_bytes, job)
             group, n_bytes, n_names = [], 0, 0
@@ -301,7 +329,15 @@ def _text_shard(folder: str, names: list[str], n_bytes: int, job: str) -> Shard:
 
 
 def _shard(
-    source: str, kind: str, part: int, start: int, end: int, files: tuple[str, ...], n_bytes: int, content: str, job: str
+    source: str,
+    kind: str,
+    part: int,
+    start: int,
+    end: int,
+    files: tuple[str, ...],
+    n_bytes: int,
+    content: str,
+    job: str,
 ) -> Shard:
     stem = source.rpartition("/")[2].partition(".")[0]
     stem = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)[:48]

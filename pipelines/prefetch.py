@@ -2,13 +2,13 @@
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
 
-def prefetch(items: Iterable[Item], depth: int) -> Iterator[Item]:
+def prefetch(items: Iterable[Item], depth: int) -> Generator[Item, None, None]:
     """Yield `items`, made in a background thread, at most `depth` of them waiting.
 
     What the iterator raises is raised here. When the consumer stops early (closes this generator), the

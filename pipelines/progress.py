@@ -19,6 +19,9 @@ class ProgressDisplay:
         intent: what is going to be done, printed below the line about the machine.
         total_bytes: of the shards that will run.
         settings: words for the first line, such as the number of workers.
+
+    Attributes:
+        seconds: from the first ready worker to the last finished shard.
     """
 
     def __init__(self, console: Console, intent: str, total_bytes: int, settings: dict[str, str]) -> None:
@@ -45,14 +48,13 @@ class ProgressDisplay:
         return self
 
     def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.seconds = time.monotonic() - self._start
         self._progress.stop()
 
     def started(self, facts: dict[str, str]) -> None:
         """Print the machine's line and what will be done."""
         self.machine = {**facts, **self.machine}
-        self.console.print(", ".join(f"{name}: {value}" for name, value in self.machine.items()), markup=False)
-        self.console.print(self.intent, markup=False)
+        line = ", ".join(f"{name}: {value}" for name, value in self.machine.items())
+        self.console.print(f"{line}\n{self.intent}", markup=False, highlight=False, soft_wrap=True)
         self._start = time.monotonic()  # Loading the model is not tagging.
 
     def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
@@ -68,6 +70,7 @@ class ProgressDisplay:
         self.done_bytes += n_bytes
         self.shards += 1
         self.finished_words += entry.counts["words"]
+        self.seconds = time.monotonic() - self._start
         self._show()
 
     def retried(self, shard: str, reason: str) -> None:
@@ -84,4 +87,6 @@ class ProgressDisplay:
         if not self.console.is_terminal and now - self._last_line >= _LINE_SECONDS:
             self._last_line = now
             left = (now - self._start) * (self.total_bytes - done) / max(done, 1)
-            self.console.print(f"{done / self.total_bytes:.0%}, {rate}, about {left:,.0f} s left", markup=False)
+            self.console.print(
+                f"{done / self.total_bytes:.0%}, {rate}, about {left:,.0f} s left", markup=False
+            )

@@ -1,6 +1,5 @@
 """One `spanmarker tag`, from the job to the report."""
 
-import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -52,9 +51,13 @@ def run_tag(job: TagJob, console: Console) -> None:
     intent = f"{total:,} shards: {total - left_count:,} done before, {left_count:,} to do{kept}"
     report = join(output, "report.json")
     if left_count == 0 and not state.superseded and exists(report):
-        console.print(f"Nothing to do: {intent}. Rows: {join(output, 'annotations')}", markup=False, soft_wrap=True)
+        console.print(
+            f"Nothing to do: {intent}. Rows: {join(output, 'annotations')}", markup=False, soft_wrap=True
+        )
         return
-    remove(report)  # What it says is no longer so; without it, a run that breaks off here is told from a finished one.
+    remove(
+        report
+    )  # What it says is no longer so; without it, a run that breaks off here is told from a finished one.
 
     settings = Settings(min(job.workers, max(left_count, 1)), job.threads_per_worker)
     words = {"workers": str(settings.workers), "threads a worker": str(settings.threads)}

@@ -97,7 +97,8 @@ def run_shard(shard: Shard, task: Task, model: Any, progress: Progress | None = 
     try:
         with ExitStack() as stack:
             writers = {
-                table.name: stack.enter_context(table_writer(paths[table.name], table, footer)) for table in TABLES
+                table.name: stack.enter_context(table_writer(paths[table.name], table, footer))
+                for table in TABLES
             }
             groups = stack.enter_context(closing(prefetch(_prepare(shard, task, model, tally), _AHEAD)))
             while True:
@@ -110,7 +111,9 @@ def run_shard(shard: Shard, task: Task, model: Any, progress: Progress | None = 
             with tally.timed("write"):
                 outputs = {name: writer.finish() for name, writer in writers.items()}
     except BaseException:
-        for path in paths.values():  # Some may be in place when another can't be; no table shows half a shard.
+        for (
+            path
+        ) in paths.values():  # Some may be in place when another can't be; no table shows half a shard.
             with contextlib.suppress(Exception):
                 remove(path)
         raise
@@ -175,7 +178,12 @@ def _prepare_batch(batch: ReadBatch, task: Task, model: Any, tally: _Tally) -> I
 
 
 def _finish_group(
-    group: _Group, task: Task, model: Any, writers: dict[str, TableWriter], tally: _Tally, progress: Progress | None
+    group: _Group,
+    task: Task,
+    model: Any,
+    writers: dict[str, TableWriter],
+    tally: _Tally,
+    progress: Progress | None,
 ) -> None:
     with tally.timed("tag"):
         annotations, rejected = _tag_group(group, task, model)
@@ -221,7 +229,8 @@ def check_model(model: Any, task: Task) -> None:
         CodedError: what is wrong with the job's decoder or threshold, or `model.broken`, as for a lost device.
     """
     documents = pa.RecordBatch.from_pylist(
-        [{"document_id": "check", "source": "", "source_row": 0, "text": "Marie Curie lived in Paris."}], schema=INPUTS
+        [{"document_id": "check", "source": "", "source_row": 0, "text": "Marie Curie lived in Paris."}],
+        schema=INPUTS,
     )
     try:
         samples = pack(split(documents, task.language), model.packer, model.config.context)
@@ -255,7 +264,9 @@ def _places(rows: pa.RecordBatch, documents: pa.RecordBatch) -> np.ndarray:
     return pc.index_in(rows["document_id"], value_set=documents["document_id"]).to_numpy(zero_copy_only=False)
 
 
-def _check_offsets(annotations: pa.RecordBatch, documents: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, Reject]]:
+def _check_offsets(
+    annotations: pa.RecordBatch, documents: pa.RecordBatch
+) -> tuple[pa.RecordBatch, dict[int, Reject]]:
     """Hold every row's text against the document's own characters; a document with a wrong row is rejected."""
     places = _places(annotations, documents)
     texts = documents["text"].to_pylist()
@@ -283,7 +294,9 @@ def _document_rows(
     columns = {
         "n_sentences": group.n_sentences,
         "n_words": np.bincount(word_places[own], minlength=count),
-        "n_long_words": np.bincount(sample_places, weights=samples["n_long_words"].to_numpy(), minlength=count),
+        "n_long_words": np.bincount(
+            sample_places, weights=samples["n_long_words"].to_numpy(), minlength=count
+        ),
         "n_windows": np.bincount(sample_places, minlength=count),
         "n_entities": np.bincount(_places(annotations, documents), minlength=count),
     }
@@ -385,5 +398,8 @@ def _entry(shard: Shard, task: Task, tally: _Tally, outputs: dict[str, Output]) 
         seconds={stage: round(seconds, 4) for stage, seconds in sorted(tally.seconds.items())},
         peak_rss_bytes=peak_rss_bytes(),
         outputs=outputs,
-        versions={"code": CODE_VERSION, **{name: version(name) for name in ("torch", "transformers", "sentencex")}},
+        versions={
+            "code": CODE_VERSION,
+            **{name: version(name) for name in ("torch", "transformers", "sentencex")},
+        },
     )

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 import fsspec
@@ -21,7 +21,7 @@ from fsspec.utils import glob_translate
 
 from pipelines.errors import PipelineError
 
-_MAGIC = re.compile(r"[*?\[{]")
+_MAGIC = re.compile(r"[*?\[]")
 _BLOCK = 1 << 20
 _SCRATCH_ENDING = ".scratch"
 
@@ -63,7 +63,7 @@ def base_folder(pattern: str) -> str:
 def find(pattern: str) -> Iterator[tuple[str, int]]:
     """Yield the `(path, size in bytes)` of the files that match `pattern`, sorted by path components.
 
-    `*`, `?`, `[...]` and `{...}` stay within a folder's name, `**` spans folders, and names that begin with
+    `*`, `?` and `[...]` stay within a folder's name, `**` spans folders, and names that begin with
     a dot are matched only by patterns that spell them out. Memory holds one folder's listing a level.
     """
     fs, path = resolve(pattern)
@@ -76,14 +76,11 @@ def find(pattern: str) -> Iterator[tuple[str, int]]:
     yield from _walk(fs, base_folder(path), matches, depth)
 
 
-def _walk(fs: fsspec.AbstractFileSystem, folder: str, matches: Any, depth: int | None) -> Iterator[tuple[str, int]]:
-    try:
-        listing = fs.ls(folder or "/", detail=True, refresh=True)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    entries = sorted((info["name"].rstrip("/"), info["type"], info.get("size") or 0) for info in listing)
-    for name, kind, size in entries:
-        if name.rpartition("/")[2].startswith(".") or name == folder:
+def _walk(
+    fs: fsspec.AbstractFileSystem, folder: str, matches: Callable[[str], object], depth: int | None
+) -> Iterator[tuple[str, int]]:
+    for name, kind, size in _listing(fs, folder):
+        if name.rpartition("/")[2].startswith("."):
             continue
         if kind == "directory":
             if depth is None or name.count("/") < depth:
@@ -92,10 +89,23 @@ def _walk(fs: fsspec.AbstractFileSystem, folder: str, matches: Any, depth: int |
             yield _spell(fs, name), size
 
 
+def _listing(fs: fsspec.AbstractFileSystem, folder: str) -> list[tuple[str, str, int]]:
+    """Return (path, "file" or "directory", size) of what is in a folder, sorted; nothing if there is none."""
+    try:
+        listing = fs.ls(folder or "/", detail=True, refresh=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    entries = ((info["name"].rstrip("/"), info["type"], info.get("size") or 0) for info in listing)
+    # Some stores list a folder's own marker in it.
+    return sorted(entry for entry in entries if entry[0] != folder)
+
+
 def names_in(folder: str, ending: str) -> Iterator[str]:
-    """Yield the names, without `ending`, of the files in `folder` that have it; none if there is no folder."""
-    for path, _ in find(join(folder, "*" + ending)):
-        yield path.rpartition("/")[2].removesuffix(ending)
+    """Yield the names, without `ending`, of the files in `folder` that have it; none if it isn't there."""
+    fs, path = resolve(folder)
+    for name, _, _ in _listing(fs, path):
+        if name.endswith(ending) and not (short := name.rpartition("/")[2]).startswith("."):
+            yield short.removesuffix(ending)
 
 
 def open_input(url: str) -> IO[bytes]:
@@ -237,7 +247,17 @@ class ContentIdentity:
 
 
 def _store_identity(info: dict[str, Any]) -> str:
-    keys = ("ETag", "etag", "md5Hash", "content_md5", "checksum", "mtime", "LastModified", "last_modified", "created")
+    keys = (
+        "ETag",
+        "etag",
+        "md5Hash",
+        "content_md5",
+        "checksum",
+        "mtime",
+        "LastModified",
+        "last_modified",
+        "created",
+    )
     word = next((f"{key}={info[key]}" for key in keys if info.get(key)), "")
     return f"{word} size={info.get('size')}"
 

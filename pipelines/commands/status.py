@@ -15,7 +15,7 @@ def status(
     from rich.table import Table
 
     from pipelines.errors import PipelineError
-    from pipelines.manifest import done_shards, plan_path, read_entries
+    from pipelines.manifest import done_shards, entries_of, plan_path
     from pipelines.plan import read_plan
     from pipelines.report.totals import Totals
     from pipelines.storage import absolute, exists
@@ -24,27 +24,26 @@ def status(
     if not exists(plan_path(folder)):
         raise PipelineError("output.not_a_job", path=folder, file="plan.jsonl")
     done = done_shards(folder)
-    table = Table("shard", "state", "documents", "tagged", "empty", "rejected", "unreadable", "entities")
     names = ("documents", "tagged", "empty", "rejected", "unreadable", "entities")
+    table = Table("shard", "state", *names, box=None)
     totals, planned = Totals(), 0
-    for shard in read_plan(plan_path(folder)):
+    for shard, entry in entries_of(folder, read_plan(plan_path(folder)), done):
         planned += 1
-        counts: dict[str, int] = {}
-        if shard.name in done:
-            entry = next(read_entries(folder, [shard.name]))
+        if entry is not None:
             totals.add(entry)
-            counts = entry.counts
         if planned <= _MAX_ROWS:
-            state = "done" if counts else "left"
-            table.add_row(shard.name, state, *(f"{counts[name]:,}" if counts else "" for name in names))
+            numbers = [f"{entry.counts[name]:,}" for name in names] if entry is not None else []
+            table.add_row(shard.name, "done" if entry is not None else "left", *numbers)
     if planned > _MAX_ROWS:
-        table.add_row(f"… {planned - _MAX_ROWS:,} more", *[""] * 7)
-    table.add_section()
-    table.add_row(f"{planned:,} shards", f"{totals.shards:,} done", *(f"{totals.counts[name]:,}" for name in names))
+        table.add_row(f"and {planned - _MAX_ROWS:,} more")
+    table.add_row(f"{planned:,} shards", "", *(f"{totals.counts[name]:,}" for name in names))
     console = Console()
-    console.print(table)
+    # Names are for finding files, so they are shown whole; a pipe or a file has no width to keep to.
+    console.print(table, soft_wrap=True, width=None if console.is_terminal else 200)
     for code, count in totals.reject_codes.most_common():
         console.print(f"rejected, {code}: {count:,}", markup=False, highlight=False)
     orphaned = len(done) - totals.shards
     kept = f", and {orphaned:,} done shards of inputs that the last run no longer named" if orphaned else ""
-    console.print(f"{totals.shards:,} done, {planned - totals.shards:,} left{kept}", markup=False, highlight=False)
+    console.print(
+        f"{totals.shards:,} done, {planned - totals.shards:,} left{kept}", markup=False, highlight=False
+    )

@@ -55,7 +55,9 @@ class _Pool:
     listener: Listener
     workers: list[_Worker] = field(default_factory=list)
     retries: list[Shard] = field(default_factory=list)
-    tries: dict[str, int] = field(default_factory=dict)  # shard name -> failures so far; done shards are dropped
+    tries: dict[str, int] = field(
+        default_factory=dict
+    )  # shard name -> failures so far; done shards are dropped
     failed: dict[str, str] = field(default_factory=dict)  # shard name -> why, for good
     failed_starts: int = 0
     announced: bool = False
@@ -73,7 +75,11 @@ class _Pool:
         if self.failed:
             lines = [f"  {shard}: {reason}" for shard, reason in list(self.failed.items())[:_SHOWN]]
             raise PipelineError(
-                "shards.failed", count=len(self.failed), total=self.total, tries=TRIES, failures="\n".join(lines)
+                "shards.failed",
+                count=len(self.failed),
+                total=self.total,
+                tries=TRIES,
+                failures="\n".join(lines),
             )
 
     def _start(self) -> None:
@@ -133,7 +139,7 @@ class _Pool:
         if not worker.ready:  # The start failed.
             self.failed_starts += 1
             if self.failed_starts >= TRIES:
-                raise PipelineError("worker.start_failed", code=code, tries=TRIES)
+                raise PipelineError("worker.start_failed", exit_code=code, tries=TRIES)
         self._failed(worker.shard, f"its worker died (exit code {code}; -9 often means that memory ran out)")
         self._start()
 
@@ -148,7 +154,7 @@ class _Pool:
             self.failed[shard.name] = reason
 
     def _stop(self) -> None:
-        """End the workers that are still there: an error or Ctrl-C is on its way up. They leave no half shard."""
+        """End the workers that are still there, since an error or Ctrl-C is on its way up."""
         for worker in self.workers:
             worker.process.terminate()
         for worker in self.workers:

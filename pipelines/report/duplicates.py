@@ -34,7 +34,8 @@ def duplicate_ids(output: str, shards: Iterable[str]) -> tuple[int, list[str]]:
         for _, hashes in _hashes(output, shards):
             for number in np.unique(hashes[:, 0] % _PARTITIONS):
                 parts[number].write(hashes[hashes[:, 0] % _PARTITIONS == number].tobytes())
-        extra, repeated = 0, set()
+        extra = 0
+        repeated: set[bytes] = set()
         for part in parts:
             part.seek(0)
             values = np.frombuffer(part.read(), np.dtype("V16"))
@@ -64,7 +65,9 @@ def _hashes(output: str, shards: Iterable[str]) -> Iterator[tuple[list[str], np.
             for batch in pq.ParquetFile(file).iter_batches(columns=["document_id", "status"]):
                 kept = [
                     document_id
-                    for document_id, status in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+                    for document_id, status in zip(
+                        *(column.to_pylist() for column in batch.columns), strict=True
+                    )
                     if status != "rejected"
                 ]
                 digests = b"".join(hashlib.blake2b(name.encode(), digest_size=16).digest() for name in kept)

@@ -179,7 +179,7 @@ def _head(raw: bytes | None) -> bytes | None:
 def _read_parquet(shard: Shard, id_column: str, text_column: str) -> Iterator[_Record | Reject]:
     """Yield the rows [start, end), a row group at a time, so that damage in one leaves the others."""
     with open_input(shard.source) as file:
-        parquet = pq.ParquetFile(file, buffer_size=_BLOCK, pre_buffer=False)
+        parquet = pq.ParquetFile(file, buffer_size=_BLOCK, pre_buffer=False, page_checksum_verification=True)
         group_start = 0
         for group in range(parquet.num_row_groups):
             metadata = parquet.metadata.row_group(group)
@@ -322,7 +322,9 @@ def _json_records(
             message, document_id = str(error), _id_of_damaged(line, id_column)
         except (ValueError, RecursionError) as error:
             message = str(error)
-        known = str(document_id) if type(document_id) in (str, int) and str(document_id).isprintable() else None
+        known = (
+            str(document_id) if type(document_id) in (str, int) and str(document_id).isprintable() else None
+        )
         yield Reject(known, source, position, "read", code, message, _head(raw))
 
 

@@ -1,0 +1,63 @@
+"""Corpora, jobs and rows for the tests of the pipelines."""
+
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from pipelines.jobs import TagJob
+from pipelines.run import run_tag
+
+TEXTS = [
+    "Barack Obama was in Paris. He flew to New York.",
+    "  Müller of Zürich and the London of it.  ",
+    "😀 Obama 👩‍👩‍👧 flew to 한글 and שלום.\n\nThe ﬁne York\u2063.",
+    "",
+    "the a of and in to was is\n" * 30,
+]
+
+
+def documents(count, prefix="doc"):
+    return [{"id": f"{prefix}-{number}", "text": TEXTS[number % len(TEXTS)]} for number in range(count)]
+
+
+def write_jsonl(path: Path, records) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [r if isinstance(r, bytes) else json.dumps(r, ensure_ascii=False).encode() for r in records]
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return path
+
+
+def write_parquet(path: Path, records, **options) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(records), path, **options)
+    return path
+
+
+def tag(inputs, output, model, **options) -> str:
+    """Run a job with the inline engine; return what it printed."""
+    console = Console(file=io.StringIO(), width=200)
+    job = TagJob(
+        input=[str(i) for i in inputs], output=str(output), model=str(model), engine="inline", **options
+    )
+    run_tag(job, console)
+    return console.file.getvalue()
+
+
+def rows(output: Path, table: str) -> list[dict]:
+    """All rows of a table, in an order that does not depend on how the work was cut."""
+    found = []
+    for path in sorted((Path(output) / table).glob("*.parquet")):
+        found += pq.read_table(path).to_pylist()
+    return sorted(found, key=lambda row: json.dumps(row, default=repr, sort_keys=True))
+
+
+def all_rows(output: Path) -> dict[str, list[dict]]:
+    return {table: rows(output, table) for table in ("annotations", "documents", "rejects")}
+
+
+def codes(output: Path) -> list[tuple[str | None, str]]:
+    return sorted(((row["document_id"], row["code"]) for row in rows(output, "rejects")), key=str)

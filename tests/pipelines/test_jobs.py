@@ -1,0 +1,56 @@
+import subprocess
+import sys
+
+import pytest
+
+from pipelines.errors import PipelineError
+from pipelines.jobs import TagJob, read_job
+from spanmarker_core.bundle import read_info
+
+
+def test_all_problems_are_reported_at_once():
+    with pytest.raises(PipelineError) as caught:
+        read_job(None, {"output": "o", "workers": 0, "threshold": 1.5, "engine": "spark", "nonsense": 1})
+    message = str(caught.value)
+    assert caught.value.code == "job.invalid"
+    for name in ("input", "workers", "threshold", "engine", "nonsense"):
+        assert f"\n  {name}: " in message
+    assert "local" in message  # the remedy names what there is
+
+
+def test_job_file_and_options_that_win(tmp_path):
+    path = tmp_path / "tag.toml"
+    path.write_text('input = "a.parquet"\noutput = "out"\nworkers = 2\nlanguage = "de"\n')
+    job = read_job(str(path), {"workers": 3, "language": None, "input": []})
+    assert (job.input, job.output, job.workers, job.language) == (["a.parquet"], "out", 3, "de")
+
+
+@pytest.mark.parametrize("content", [None, "input = ["])
+def test_unreadable_job_file(tmp_path, content):
+    path = tmp_path / "tag.toml"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(PipelineError, match=r"job.unreadable"):
+        read_job(str(path), {})
+
+
+def test_columns_must_differ():
+    with pytest.raises(PipelineError, match="both 'text'"):
+        read_job(None, {"input": ["x"], "output": "o", "id_column": "text"})
+
+
+def test_identity_is_what_decides_rows(tiny_bundle):
+    info = read_info(tiny_bundle)
+    job = TagJob(input=["x"], output="o", model=str(tiny_bundle))
+    same = job.model_copy(update={"input": ["y"], "workers": 7, "device": "cuda", "max_shard_bytes": 5})
+    assert same.identity(info) == job.identity(info)
+    assert job.model_copy(update={"decoder": "flat.v1"}).identity(info) == job.identity(
+        info
+    )  # what the bundle says
+    for change in ({"text_column": "body"}, {"threshold": 0.5}, {"decoder": "all.v1"}, {"language": "de"}):
+        assert job.model_copy(update=change).identity(info) != job.identity(info)
+
+
+def test_the_parent_needs_no_torch():
+    code = "import sys, pipelines.run, pipelines.jobs, pipelines.engines.local; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

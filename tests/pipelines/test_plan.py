@@ -1,0 +1,234 @@
+import gzip
+import pickle
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines import plan
+from pipelines.errors import PipelineError
+from pipelines.plan import plan_shards, read_plan, save_plan
+from tests.pipelines.helpers import documents, write_jsonl, write_parquet
+
+
+def shards(*patterns, max_shard_bytes=4 << 20, job="j", output="/nowhere/out", **columns):
+    columns = {"id_column": "id", "text_column": "text", **columns}
+    patterns = [str(pattern) for pattern in patterns]
+    return list(plan_shards(patterns, output=output, max_shard_bytes=max_shard_bytes, job=job, **columns))
+
+
+def ranges(found):
+    return [(shard.start, shard.end) for shard in found]
+
+
+def assert_covers(found, end):
+    assert found[0].start == 0
+    assert found[-1].end == end
+    for before, after in zip(found, found[1:], strict=False):
+        assert before.end == after.start
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 60), max_size=20), limit=st.integers(1, 100), last_newline=st.booleans()
+)
+def test_jsonl_ranges_cover_the_file_and_end_at_newlines(tmp_path_factory, lengths, limit, last_newline):
+    path = tmp_path_factory.mktemp("plan") / "a.jsonl"
+    content = b"\n".join(b"x" * length for length in lengths) + b"\n" * last_newline
+    path.write_bytes(content)
+    found = shards(path, max_shard_bytes=limit)
+    assert_covers(found, len(content))
+    for shard in found[:-1]:
+        assert content[shard.end - 1 : shard.end] == b"\n"
+        assert (
+            b"\n" not in content[shard.start + limit - 1 : shard.end - 1]
+        )  # ends at the first one it may end at
+    assert len({shard.name for shard in found}) == len(found)
+
+
+def test_appended_lines_leave_full_ranges_as_they_are(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", documents(40))
+    before = shards(path, max_shard_bytes=500)
+    write_jsonl(path, documents(60))
+    after = shards(path, max_shard_bytes=500)
+    assert len(after) > len(before) > 3
+    assert after[: len(before) - 1] == before[:-1]
+
+
+def test_changed_line_changes_its_shard_only(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", documents(40))
+    before = shards(path, max_shard_bytes=500)
+    records = documents(40)
+    records[0]["text"] = records[0]["text"].replace("Obama", "Abama")
+    write_jsonl(path, records)
+    after = shards(path, max_shard_bytes=500)
+    assert ranges(before) == ranges(after)
+    assert [a.name == b.name for a, b in zip(before, after, strict=True)] == [False] + [True] * (
+        len(before) - 1
+    )
+
+
+def test_small_row_groups_are_joined_and_large_ones_cut(tmp_path):
+    records = [{"id": n, "text": "x" * 1000 + str(n)} for n in range(100)]
+    small = shards(
+        write_parquet(tmp_path / "s.parquet", records, row_group_size=5, use_dictionary=False),
+        max_shard_bytes=20_000,
+    )
+    assert_covers(small, 100)
+    assert all(5 < shard.end - shard.start <= 20 for shard in small)
+    large = shards(
+        write_parquet(tmp_path / "l.parquet", records, use_dictionary=False), max_shard_bytes=20_000
+    )
+    assert_covers(large, 100)
+    assert len(large) == 6
+    assert max(shard.end - shard.start for shard in large) <= 20
+
+
+def test_rows_of_a_shard_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "MAX_SHARD_ROWS", 7)
+    found = shards(write_parquet(tmp_path / "a.parquet", documents(30)))
+    assert_covers(found, 30)
+    assert max(shard.end - shard.start for shard in found) <= 7
+
+
+def test_other_columns_do_not_change_a_shard(tmp_path):
+    path = tmp_path / "a.parquet"
+    names = []
+    for extra in ("a", "b"):
+        write_parquet(path, [{**record, "more": extra} for record in documents(10)])
+        names.append([shard.name for shard in shards(path)])
+    assert names[0] == names[1]
+
+
+def test_empty_files_have_a_shard_each(tmp_path):
+    (tmp_path / "a.jsonl").write_text("")
+    pq.write_table(
+        pa.table({"id": pa.array([], pa.int64()), "text": pa.array([], pa.string())}), tmp_path / "b.parquet"
+    )
+    assert [(s.format, s.start, s.end) for s in shards(tmp_path / "*")] == [
+        ("jsonl", 0, 0),
+        ("parquet", 0, 0),
+    ]
+
+
+def test_text_groups_hold_each_file_once_and_resist_a_new_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "MAX_NAMES_BYTES", 200)
+    for number in range(300):
+        (tmp_path / f"{number:03}.txt").write_text(f"text {number}")
+    before = shards(tmp_path / "*.txt")
+    assert [name for shard in before for name in shard.files] == [f"{n:03}.txt" for n in range(300)]
+    (tmp_path / "000a.txt").write_text("new")
+    after = shards(tmp_path / "*.txt")
+    changed = {s.name for s in after} - {s.name for s in before}
+    assert 0 < len(changed) < len(after) / 2
+
+
+def test_text_ids_count_from_the_folder_before_the_wildcard(tmp_path):
+    (tmp_path / "d" / "e").mkdir(parents=True)
+    (tmp_path / "d" / "e" / "x.txt").write_text("x")
+    (tmp_path / "d" / "y.md").write_text("y")
+    found = shards(tmp_path / "d" / "**" / "*.*")
+    assert [name for shard in found for name in shard.files] == ["e/x.txt", "y.md"]
+
+
+def test_a_shard_is_small_to_send(tmp_path):
+    folder = tmp_path / ("n" * 100)
+    folder.mkdir()
+    for number in range(200):
+        (folder / (f"{number:03}" + "m" * 200 + ".txt")).write_text("x")
+    assert max(len(pickle.dumps(shard)) for shard in shards(tmp_path / "*" / "*.txt")) < 10_000
+
+
+def test_files_matched_twice_count_once(tmp_path):
+    write_jsonl(tmp_path / "a.jsonl", documents(3))
+    write_jsonl(tmp_path / "b.jsonl", documents(3))
+    assert len(shards(tmp_path / "*.jsonl", tmp_path / "a*", tmp_path / "b.jsonl")) == 2
+
+
+def test_corrupt_parquet_among_good_ones_becomes_a_shard(tmp_path):
+    write_parquet(tmp_path / "a.parquet", documents(3))
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 this is none PAR1")
+    (tmp_path / "c.parquet").write_bytes(b"")
+    assert [shard.format for shard in shards(tmp_path / "*.parquet")] == [
+        "parquet",
+        "unreadable",
+        "unreadable",
+    ]
+
+
+def test_missing_columns_are_named_for_all_files(tmp_path):
+    write_parquet(tmp_path / "a.parquet", documents(3))
+    write_parquet(tmp_path / "b.parquet", [{"id": 1, "body": "x"}])
+    write_parquet(tmp_path / "c.parquet", [{"id": 1.5, "text": 7}])
+    write_jsonl(tmp_path / "d.jsonl", [{"id": 1, "body": "x"}])
+    with pytest.raises(PipelineError) as caught:
+        shards(tmp_path / "*")
+    message = str(caught.value)
+    assert caught.value.code == "input.bad_columns"
+    assert "a.parquet" not in message
+    for part in (
+        "b.parquet: no 'text'; its columns: id, body",
+        "'id' is double, 'text' is int64",
+        "d.jsonl: no 'text'",
+    ):
+        assert part in message
+
+
+def test_one_record_without_a_column_is_no_fault_of_the_file(tmp_path):
+    write_jsonl(tmp_path / "d.jsonl", [{"id": 1}, b"{", {"id": 2, "text": "x"}])
+    assert len(shards(tmp_path / "*")) == 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())],
+    ids=str,
+)
+def test_string_types(tmp_path, kind):
+    table = pa.table({"id": pa.array([1, 2], pa.uint8()), "text": pa.array(["a", "b"]).cast(kind)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert ranges(shards(tmp_path / "a.parquet")) == [(0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "code"),
+    [
+        ("none/*.parquet", "input.no_match"),
+        ("", "input.no_match"),
+        ("**.parquet", "input.no_match"),
+        ("*.doc", "input.unknown_format"),
+        ("out/*.parquet", "input.inside_output"),
+    ],
+)
+def test_faulty_patterns(tmp_path, pattern, code):
+    (tmp_path / "a.doc").write_text("")
+    write_parquet(tmp_path / "out" / "a.parquet", documents(2))
+    with pytest.raises(PipelineError) as caught:
+        shards(f"{tmp_path}/{pattern}", output=f"{tmp_path}/out")
+    assert caught.value.code == code
+
+
+def test_plan_round_trip_and_no_plan_of_a_faulty_job(tmp_path):
+    write_jsonl(tmp_path / "a ü.jsonl", documents(20))
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b"{}"))
+    (tmp_path / "c.txt").write_text("text")
+    found = shards(tmp_path / "*", max_shard_bytes=300)
+    path = str(tmp_path / "plan.jsonl")
+    assert save_plan(path, found, {"model": "m"}) == len(found)
+    assert list(read_plan(path)) == found
+
+    def faulty():
+        yield replace(found[0], name="other")
+        raise PipelineError("input.no_match", patterns="x")
+
+    with pytest.raises(PipelineError):
+        save_plan(path, faulty(), {"model": "m"})
+    assert list(read_plan(path)) == found
+
+
+def test_names_depend_on_the_job(tmp_path):
+    write_jsonl(tmp_path / "a.jsonl", documents(2))
+    assert shards(tmp_path / "a.jsonl", job="1")[0].name != shards(tmp_path / "a.jsonl", job="2")[0].name

@@ -1,0 +1,43 @@
+import threading
+
+import pytest
+
+from pipelines.prefetch import prefetch
+
+
+def test_items_come_in_order():
+    assert list(prefetch(iter(range(100)), 3)) == list(range(100))
+
+
+def test_exception_comes_after_the_items_before_it():
+    def items():
+        yield 1
+        yield 2
+        raise OSError("lost")
+
+    seen = []
+    with pytest.raises(OSError, match="lost"):
+        for item in prefetch(items(), 1):
+            seen.append(item)
+    assert seen == [1, 2]
+
+
+def test_it_runs_no_further_ahead_than_asked():
+    made = []
+
+    def items():
+        for number in range(20):
+            made.append(number)
+            yield number
+
+    ahead = prefetch(items(), 2)
+    for number in ahead:
+        assert len(made) <= number + 4  # the one in use, two waiting, one in the making
+
+
+def test_closing_early_ends_the_thread():
+    before = threading.active_count()
+    endless = prefetch(iter(int, 1), 2)
+    assert next(endless) == 0
+    endless.close()
+    assert threading.active_count() == before
