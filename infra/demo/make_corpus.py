@@ -57,7 +57,9 @@ def speeches(documents: list[Document]) -> list[Document]:
 
 def main() -> None:
     """Read the three sets, write the three files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True, help="folder of the three sets")
     data = parser.parse_args().data
 
