@@ -18,7 +18,7 @@ def main(output: str) -> None:
     annotations = ds.dataset(f"{output}/annotations").to_table(columns=list(COLUMNS))
     step = max(1, annotations.num_rows // ROWS)
     table = Table(*COLUMNS, title=f"{min(ROWS, annotations.num_rows)} of {annotations.num_rows:,} rows")
-    for row in annotations.take(range(0, annotations.num_rows, step)[:ROWS]).to_pylist():
+    for row in annotations.take(list(range(0, annotations.num_rows, step))[:ROWS]).to_pylist():
         row["document_id"] = row["document_id"].rsplit("/", 1)[-1]  # The last part tells which it is.
         row["score"] = f"{row['score']:.2f}"
         table.add_row(*(str(row[name]) for name in COLUMNS))
