@@ -17,11 +17,14 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from spanmarker_core.decoding import DECODERS, threshold_vector
 from spanmarker_core.errors import CoreError
 from spanmarker_core.windows import CONTEXT_POLICIES, Context, Packer
 from spanmarker_core.words import SPLITTERS
 
 FORMAT_VERSION = 1
+#: Names that a config may hold; `models.ARCHITECTURES` has their classes.
+ARCHITECTURE_NAMES = ("span_marker.v1",)
 CONFIG, WEIGHTS, TOKENIZER, DIGESTS, CARD = (
     "config.json",
     "model.safetensors",
@@ -62,7 +65,7 @@ class ModelConfig:
     end_marker_id: int
     encoder: dict[str, Any]
     splitter: str = "words.v1"
-    context: Context = Context()
+    context: Context = field(default_factory=Context)
     decoder: str = "flat.v1"
     threshold: float | dict[str, float] | None = None
     outside: str = "O"
@@ -109,12 +112,27 @@ class ModelConfig:
             config = cls(context=context, **values)
         except TypeError as error:
             raise refuse(str(error)) from error
+        for name in (
+            "entity_max_length",
+            "max_tokens",
+            "position_offset",
+            "start_marker_id",
+            "end_marker_id",
+        ):
+            value = getattr(config, name)
+            if type(value) is not int or value < (name in ("entity_max_length", "max_tokens")):
+                raise refuse(f"{name} {value!r} is not a whole number it can use")
+        for what, value, choices in (
+            ("architecture", config.architecture, ARCHITECTURE_NAMES),
+            ("splitter", config.splitter, SPLITTERS),
+            ("context policy", context.policy, CONTEXT_POLICIES),
+            ("decoder", config.decoder, tuple(DECODERS)),
+        ):
+            if value not in choices:
+                raise refuse(f"{what} {value!r} is not one of {', '.join(choices)}")
         if config.outside not in config.labels:
             raise CoreError("checkpoint.no_outside_label", labels=", ".join(config.labels))
-        if config.splitter not in SPLITTERS:
-            raise refuse(f"splitter {config.splitter!r} is not one of {', '.join(SPLITTERS)}")
-        if context.policy not in CONTEXT_POLICIES:
-            raise refuse(f"context policy {context.policy!r} is not one of {', '.join(CONTEXT_POLICIES)}")
+        threshold_vector(config.threshold, config.labels)
         return config
 
 

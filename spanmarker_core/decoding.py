@@ -144,7 +144,9 @@ def _nested(starts: list[int], ends: list[int]) -> list[int]:
     kept: list[int] = []
     for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
         if not any(
-            (start, end) == (starts[k], ends[k]) or start < starts[k] < end < ends[k] or starts[k] < start < ends[k] < end
+            (start, end) == (starts[k], ends[k])
+            or start < starts[k] < end < ends[k]
+            or starts[k] < start < ends[k] < end
             for k in kept
         ):
             kept.append(index)

@@ -63,8 +63,9 @@ class CoreError(CodedError):
         # calls
         "call.lengths_differ": "{what} has {found} items and the sentences are {expected}. Give one a sentence.",
         "call.unknown_option": "{option} {value!r} is not one of {choices}.",
-        "call.document_not_contiguous": "the sentences of document {document} are not next to each other. "
-        "Sort by document_ids, then sentence_ids.",
+        "call.not_a_list": "{call} takes a list of {items}, not one string. Put it into a list.",
+        "call.limit_without_context": "max_prev_context and max_next_context limit the context that the call names. "
+        "Give context='document' too; without it the bundle's own policy and limits hold.",
         "call.not_words": "sentence {index} is {kind}, not a list of words. For raw text call tag_text.",
         "call.not_text": "text {index} is {kind}, not a string. For words call tag_words.",
         "call.bad_threshold": "threshold {value!r} is not a number from 0 to 1 (or a dict of label to such numbers "
@@ -75,8 +76,7 @@ class CoreError(CodedError):
         "labels.unfinished": "tag {tag!r} at word {word} is the sentence's last, and scheme {scheme} needs "
         "{closing!r} to end its span.",
         "labels.bad_label": "label {label!r} can't be used: {problem}.",
-        "labels.bad_span": "{span} does not fit a sentence of {n_words} words: "
-        "expected 0 <= start < end <= {n_words}.",
+        "labels.bad_span": "{span} does not fit a sentence of {n_words} words: expected 0 <= start < end <= {n_words}.",
         "labels.overlap": "{scheme} can't hold the overlapping spans {first} and {second}. Use span lists.",
         "labels.adjacent": "{scheme} can't separate the adjacent spans {first} and {second} of label {label}.",
         # annotated data

@@ -124,9 +124,7 @@ def _parse(tag: str, word: int, scheme: str) -> _Parsed:
 
 def _bad_sequence(parsed: Sequence[_Parsed], word: int, scheme: str) -> CoreError:
     previous = repr(_format(parsed[word - 1])) if word else "the start of the sentence"
-    return CoreError(
-        "labels.bad_sequence", tag=_format(parsed[word]), word=word, previous=previous, scheme=scheme
-    )
+    return CoreError("labels.bad_sequence", tag=_format(parsed[word]), word=word, previous=previous, scheme=scheme)
 
 
 def _format(parsed: _Parsed) -> str:

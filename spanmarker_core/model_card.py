@@ -10,7 +10,7 @@ _TEXTS = ("name", "description", "licence", "training_data", "encoder_name", "no
 def model_card(config: ModelConfig) -> str:
     """Return the text of README.md from a bundle's config and its `facts`."""
     facts = config.facts
-    unknown = {key: "not stated" for key in _TEXTS}
+    unknown = dict.fromkeys(_TEXTS, "not stated")
     say: dict[str, Any] = {**unknown, **facts}
     labels = [label for label in config.labels if label != config.outside]
     lines = [

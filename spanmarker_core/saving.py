@@ -60,6 +60,14 @@ def save_bundle(
 def encoder_facts(config: object) -> dict:
     """Return what a bundle keeps of an encoder's transformers config: no names, no paths, no labels."""
     values = config.to_dict()
-    for key in ("_name_or_path", "architectures", "id2label", "label2id", "transformers_version", "torch_dtype", "dtype"):
+    for key in (
+        "_name_or_path",
+        "architectures",
+        "id2label",
+        "label2id",
+        "transformers_version",
+        "torch_dtype",
+        "dtype",
+    ):
         values.pop(key, None)
     return {key: value for key, value in values.items() if not key.startswith("_")}

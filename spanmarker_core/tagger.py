@@ -18,7 +18,7 @@ from spanmarker_core.models import ARCHITECTURES
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.sentences import split_sentences
 from spanmarker_core.spans import candidate_spans
-from spanmarker_core.windows import CONTEXT_POLICIES, Context, EncodedSentence, Packer, Windows
+from spanmarker_core.windows import CONTEXT_POLICIES, Context, Packer, Windows
 
 #: Text and marker tokens that go through the encoder as one batch.
 MAX_BATCH_TOKENS = 8192
@@ -85,7 +85,7 @@ class Tagger:
             language: for the sentence splitter, such as "en" or "de".
             context: "sentence" or "document"; None is as the bundle says.
             max_prev_context, max_next_context: limits for "document", in sentences; None is no limit.
-                Only used with `context`.
+                Only together with `context`.
             decoder: see `decoding.DECODERS`; None is as the bundle says.
             threshold: see `decoding`; None is as the bundle says.
 
@@ -95,6 +95,8 @@ class Tagger:
         Raises:
             CoreError: `call.not_text`, `call.unknown_option`, `call.bad_threshold`.
         """
+        if isinstance(texts, str):
+            raise CoreError("call.not_a_list", call="tag_text", items="texts")
         for index, text in enumerate(texts):
             if not isinstance(text, str):
                 raise CoreError("call.not_text", index=index, kind=type(text).__name__)
@@ -103,9 +105,7 @@ class Tagger:
         for number, text in enumerate(texts):
             bounds = split_sentences(text, language) if split else [(0, len(text))]
             encoded = self.packer.encode_texts([text[start:end] for start, end in bounds])
-            parts.append(
-                self.packer.pack(encoded, policy, document=number, char_starts=[start for start, _ in bounds])
-            )
+            parts.append(self.packer.pack(encoded, policy, document=number, char_starts=[start for start, _ in bounds]))
         entities: list[list[Entity]] = [[] for _ in texts]
         for document, entity in self._entities(parts, decoder, threshold, texts):
             entities[document].append(entity)
@@ -137,6 +137,8 @@ class Tagger:
         Raises:
             CoreError: `call.not_words`, `call.lengths_differ`, `call.unknown_option`, `call.bad_threshold`.
         """
+        if isinstance(sentences, str):
+            raise CoreError("call.not_a_list", call="tag_words", items="sentences")
         for index, words in enumerate(sentences):
             if isinstance(words, str) or not all(isinstance(word, str) for word in words):
                 raise CoreError("call.not_words", index=index, kind=type(words).__name__)
@@ -192,13 +194,19 @@ class Tagger:
 
     def _context(self, policy: str | None, max_prev: int | None, max_next: int | None) -> Context:
         if policy is None:
+            if max_prev is not None or max_next is not None:
+                raise CoreError("call.limit_without_context")
             return self.config.context
         if policy not in CONTEXT_POLICIES:
             raise CoreError("call.unknown_option", option="context", value=policy, choices=", ".join(CONTEXT_POLICIES))
         return Context(policy, max_prev, max_next)
 
     def _entities(
-        self, parts: list[Windows], decoder: str | None, threshold: Threshold, texts: Sequence[str] | None = None
+        self,
+        parts: list[Windows],
+        decoder: str | None,
+        threshold: Threshold,
+        texts: Sequence[str] | None = None,
     ) -> list[tuple[int, Entity]]:
         """Return (document, entity) of all windows, in order; with `texts`, entities have characters."""
         if not parts:
@@ -237,9 +245,7 @@ def load(path: str | Path, device: str = "cpu", dtype: str = "float32") -> Tagge
     expected = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
     found = {name: tuple(weight.shape) for name, weight in weights.items()}
     if expected != found:
-        differing = sorted(
-            name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
-        )
+        differing = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
         raise CoreError("bundle.weights_mismatch", path=path, problem=", ".join(differing[:5]))
     network.load_state_dict(weights)
     return Tagger(info.config, read_packer(path, info.config), network.to(DTYPES[dtype]), target)
@@ -248,7 +254,9 @@ def load(path: str | Path, device: str = "cpu", dtype: str = "float32") -> Tagge
 def build_network(config: ModelConfig) -> nn.Module:
     """Build the model that a config describes, with random weights."""
     values = dict(config.encoder)
-    return ARCHITECTURES[config.architecture].from_config(config, AutoConfig.for_model(values.pop("model_type"), **values))
+    return ARCHITECTURES[config.architecture].from_config(
+        config, AutoConfig.for_model(values.pop("model_type"), **values)
+    )
 
 
 def choose_device(device: str) -> torch.device:

@@ -213,6 +213,9 @@ class Packer:
             token_ids, word_ids = token_ids[keep], word_ids[keep]
             start = np.searchsorted(word_ids, words, "left").astype(np.int32)
             end = np.searchsorted(word_ids, words, "right").astype(np.int32)
+        # Byte-level pre-tokenizers make a word of surplus white space: no entity begins or ends there.
+        blank = (char_start >= 0) & (char_start == char_end)
+        end[blank] = start[blank]
         return EncodedSentence(token_ids, start, end, char_start, char_end, long_words)
 
     def pack(
@@ -286,7 +289,15 @@ class Packer:
             end = int(np.searchsorted(token_end, token_start[start] + self.capacity, "right"))
             own_end = n_words if end >= n_words else max(own + 1, end - reach + 1)
             pieces.append(
-                _Piece(number, first + int(token_start[start]), first + int(token_end[end - 1]), start, end, own, own_end)
+                _Piece(
+                    number,
+                    first + int(token_start[start]),
+                    first + int(token_end[end - 1]),
+                    start,
+                    end,
+                    own,
+                    own_end,
+                )
             )
             own = own_end
         return pieces
@@ -301,7 +312,10 @@ class Packer:
         ids: Sequence[int],
         char_starts: Sequence[int] | None,
     ) -> Windows:
-        token_ids, columns = [np.zeros(0, np.int32)], {name: [np.zeros(0, kind)] for name, kind in _WORD_TYPES.items()}
+        token_ids, columns = (
+            [np.zeros(0, np.int32)],
+            {name: [np.zeros(0, kind)] for name, kind in _WORD_TYPES.items()},
+        )
         for piece in pieces:
             sentence = sentences[piece.sentence]
             words = slice(piece.word_start, piece.word_end)

@@ -8,7 +8,7 @@ import pytest
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-TIERS = ("slow", "faults", "parity")
+TIERS = ("slow", "faults")
 
 
 def pytest_addoption(parser):
@@ -19,7 +19,7 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     for item in items:
         for tier in TIERS:
-            if tier in item.keywords and not config.getoption(f"--{tier}"):
+            if item.get_closest_marker(tier) and not config.getoption(f"--{tier}"):
                 item.add_marker(pytest.mark.skip(reason=f"needs --{tier}"))
 
 

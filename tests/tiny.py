@@ -21,7 +21,16 @@ def tiny_tokenizer(family: str) -> Tokenizer:
     """WordPiece, byte-level BPE or Unigram over a few words and single characters."""
     letters = string.ascii_letters + string.digits + string.punctuation + "äöüßéèñçø"
     if family in ("bert", "electra", "distilbert"):
-        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS.split(), *letters, *("##" + c for c in letters)]
+        pieces = [
+            "[PAD]",
+            "[UNK]",
+            "[CLS]",
+            "[SEP]",
+            "[MASK]",
+            *_WORDS.split(),
+            *letters,
+            *("##" + c for c in letters),
+        ]
         tokenizer = Tokenizer(models.WordPiece({p: i for i, p in enumerate(dict.fromkeys(pieces))}, unk_token="[UNK]"))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -47,7 +56,7 @@ def tiny_tokenizer(family: str) -> Tokenizer:
 
 def tiny_encoder(family: str, vocabulary: int, positions: int = 80, seed: int = 7) -> torch.nn.Module:
     """A random two-layer encoder whose states differ enough to give every label somewhere."""
-    size = {"vocab_size": vocabulary, "max_position_embeddings": positions, "initializer_range": 0.4}
+    size = {"vocab_size": vocabulary, "max_position_embeddings": positions, "initializer_range": 0.2}
     if family == "distilbert":
         size |= {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}
     else:

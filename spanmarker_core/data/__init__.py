@@ -33,9 +33,7 @@ def read_annotated(path: str | Path, scheme: str | None = None) -> Iterator[Sent
         return _not_empty(path, read_dataset_folder(path, scheme))
     if path.suffix == ".jsonl":
         if scheme not in (None, "spans"):
-            raise CoreError(
-                "data.scheme_mismatch", path=path, holds="spans", scheme=scheme, schemes="spans, or none"
-            )
+            raise CoreError("data.scheme_mismatch", path=path, holds="spans", scheme=scheme, schemes="spans, or none")
         return _not_empty(path, read_jsonl(path))
     if path.suffix in CONLL_SUFFIXES:
         if scheme is None:

@@ -29,9 +29,7 @@ _SEPARATOR = re.compile(r"[ \t]+")
 _BLANK = " \t"
 
 
-def read_conll(
-    path: str | Path, scheme: str, *, token_column: int = 0, tag_column: int = -1
-) -> Iterator[Sentence]:
+def read_conll(path: str | Path, scheme: str, *, token_column: int = 0, tag_column: int = -1) -> Iterator[Sentence]:
     """Read a CoNLL file sentence by sentence, its tags strictly by `scheme`.
 
     Columns count from 0, or from -1 backwards. The first fault raises `CoreError` data.bad_record
@@ -46,9 +44,7 @@ def _read(path: Path, scheme: str, token_column: int, tag_column: int) -> Iterat
     for start_line, rows in _blocks(path, token_column, tag_column):
         if rows is None:
             if document >= 0 and not has_documents:
-                problem = (
-                    f"{DOCUMENT_START} in a file that doesn't begin with one: put one before the first word"
-                )
+                problem = f"{DOCUMENT_START} in a file that doesn't begin with one: put one before the first word"
                 raise CoreError("data.bad_record", path=path, line=start_line, problem=problem)
             has_documents = True
             document, sentence_id = document + 1, 0
@@ -107,9 +103,7 @@ def _columns_problem(columns: list[str], n_columns: int, token_column: int, tag_
     return None
 
 
-def _sentence(
-    path: Path, document_id: str, sentence_id: int, rows: _Rows, scheme: str, start_line: int
-) -> Sentence:
+def _sentence(path: Path, document_id: str, sentence_id: int, rows: _Rows, scheme: str, start_line: int) -> Sentence:
     words = [token for token, _ in rows]
     for line, word in enumerate(words, start=start_line):
         problem = word_problem(word)

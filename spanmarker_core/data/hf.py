@@ -46,9 +46,7 @@ def read_dataset_folder(path: str | Path, scheme: str | None = None) -> Iterator
     dataset = _load(path)
     columns = dataset.features
     if "tokens" not in columns:
-        raise CoreError(
-            "data.bad_dataset", path=path, problem=f"it has no tokens column, only {list(columns)}"
-        )
+        raise CoreError("data.bad_dataset", path=path, problem=f"it has no tokens column, only {list(columns)}")
     source = _annotation_column(path, set(columns), scheme)
     ids = [name for name in ("document_id", "sentence_id") if name in columns]
     if len(ids) == 1:
@@ -95,9 +93,7 @@ def _names(path: Path, feature: Any, source: str) -> list[str] | None:
         item = item["label"]
     names = getattr(item, "names", None)
     if names is None and getattr(item, "dtype", None) not in ("string", "large_string"):
-        problem = (
-            f"the labels of {source} are {item}, neither strings nor a ClassLabel with names: cast the column"
-        )
+        problem = f"the labels of {source} are {item}, neither strings nor a ClassLabel with names: cast the column"
         raise CoreError("data.bad_dataset", path=path, problem=problem)
     return names
 

@@ -120,9 +120,7 @@ def _lines(report: LengthReport) -> list[str]:
         f"({_percent(total - reachable, total)}), which count as misses.",
     ]
     if report.flat < reachable:
-        lines.append(
-            f"Some overlap: decoder flat can give at most {report.flat:,} ({_percent(report.flat, total)})."
-        )
+        lines.append(f"Some overlap: decoder flat can give at most {report.flat:,} ({_percent(report.flat, total)}).")
     lines += ["", "  words    entities   reached by this limit"]
     curve = report.coverage
     shown = max(limit, report.suggested or 0)
@@ -137,14 +135,10 @@ def _lines(report: LengthReport) -> list[str]:
     if report.unreachable_labels:
         by_label = ", ".join(f"{label} {count:,}" for label, count in report.unreachable_labels.items())
         lines.append(f"Out of reach by label: {by_label}.")
-    percentiles = ", ".join(
-        f"{share:.0%} {report.smallest_covering(share)}" for share in (0.9, 0.95, 0.99, 1.0)
-    )
+    percentiles = ", ".join(f"{share:.0%} {report.smallest_covering(share)}" for share in (0.9, 0.95, 0.99, 1.0))
     lines.append(f"Smallest entity_max_length that reaches: {percentiles}.")
     advice = "as it is" if report.suggested == limit else f"now {limit}"
-    lines.append(
-        f"Suggested entity_max_length: {report.suggested} ({SUGGESTED_COVERAGE:.0%} of entities; {advice})."
-    )
+    lines.append(f"Suggested entity_max_length: {report.suggested} ({SUGGESTED_COVERAGE:.0%} of entities; {advice}).")
     return lines
 
 

@@ -6,6 +6,7 @@ marker that of its last. Their final states, concatenated, go through one linear
 
 import inspect
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -116,7 +117,7 @@ def _segments(span_offsets: list[int], start: int, end: int) -> list[tuple[int, 
     [(0, 0, 2), (2, 2, 8)]
     """
     segments = []
-    for window, (first, last) in enumerate(zip(span_offsets, span_offsets[1:], strict=False)):
+    for window, (first, last) in enumerate(pairwise(span_offsets)):
         low, high = max(first, start), min(last, end)
         if low < high:
             segments.append((window, 2 * (low - start), 2 * (high - start)))

@@ -35,7 +35,12 @@ class SpanExamples(Dataset):
     """
 
     def __init__(
-        self, sentences: Iterable[Sentence], packer: Packer, context: Context, labels: Sequence[str], outside: int
+        self,
+        sentences: Iterable[Sentence],
+        packer: Packer,
+        context: Context,
+        labels: Sequence[str],
+        outside: int,
     ) -> None:
         self.packer = packer
         self.outside = outside

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments, set_seed
 
-from spanmarker_core.bundle import ModelConfig
 from spanmarker_core.data import Sentence
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.metrics import EvaluationResult

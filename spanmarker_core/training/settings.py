@@ -1,6 +1,6 @@
 """What a training run can be told. Defaults are the thesis's (Appendix C, FewNERD with BERT-base)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spanmarker_core.windows import Context
 
@@ -26,7 +26,7 @@ class TrainingSettings:
 
     entity_max_length: int = 8
     max_tokens: int = 256
-    context: Context = Context()
+    context: Context = field(default_factory=Context)
     splitter: str = "words.v1"
     encoder_layers: int | None = None
     learning_rate: float = 5e-5

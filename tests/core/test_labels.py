@@ -37,9 +37,7 @@ def any_tags(draw, scheme):
 
 
 def seqeval_spans(tags, scheme):
-    return sorted(
-        Span(entity.start, entity.end, entity.tag) for entity in Tokens(tags, ORACLES[scheme]).entities
-    )
+    return sorted(Span(entity.start, entity.end, entity.tag) for entity in Tokens(tags, ORACLES[scheme]).entities)
 
 
 # Adjacent spans of different labels, then of one label, then one after a gap at the sentence's end.
@@ -188,9 +186,7 @@ def test_plain_can_not_part_spans_of_one_label():
     assert caught.value.code == "labels.adjacent"
 
 
-@pytest.mark.parametrize(
-    "span", [Span(-1, 1, "PER"), Span(1, 1, "PER"), Span(2, 1, "PER"), Span(2, 4, "PER")]
-)
+@pytest.mark.parametrize("span", [Span(-1, 1, "PER"), Span(1, 1, "PER"), Span(2, 1, "PER"), Span(2, 4, "PER")])
 def test_spans_outside_the_sentence(span):
     with pytest.raises(CoreError) as caught:
         spans_to_tags([span], 3, "IOB2")

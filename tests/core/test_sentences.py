@@ -76,9 +76,9 @@ def test_a_word_of_100_000_characters_and_1000_newlines():
 
 @example("\n\n \u200b. \x1c.")
 @given(
-    st.lists(
-        st.one_of(st.sampled_from(ODD), st.text(max_size=8), st.sampled_from([" ", ". ", "! ", "Dr. "]))
-    ).map("".join)
+    st.lists(st.one_of(st.sampled_from(ODD), st.text(max_size=8), st.sampled_from([" ", ". ", "! ", "Dr. "]))).map(
+        "".join
+    )
 )
 def test_sentences_and_blank_gaps_rebuild_the_text(text):
     rebuilt, position = [], 0

@@ -105,9 +105,7 @@ def byte_level_bpe() -> Tokenizer:
 
 def unigram() -> Tokenizer:
     # In place of the published Precompiled table (300 kB): the rules that table was compiled from.
-    normalizer = normalizers.Sequence(
-        [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
-    )
+    normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
     pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
     pieces, words = frequent_pieces(normalizer, pre_tokenizer, 450)
     counts = {piece: sum(word.count(piece) for word in words) for piece in pieces}

@@ -237,9 +237,7 @@ def white_space_words(model: SpanMarkerModel) -> dict:
         "can start or end at white space, or be empty.",
         "input": text,
         "library": {"words": _words_of(model, text)},
-        "right": {
-            "words": [[1, 5, "Anna"], [7, 16, "Lindqvist"], [19, 23, "left"], [24, 28, "Oslo"], [28, 29, "."]]
-        },
+        "right": {"words": [[1, 5, "Anna"], [7, 16, "Lindqvist"], [19, 23, "left"], [24, 28, "Oslo"], [28, 29, "."]]},
     }
 
 

@@ -76,8 +76,7 @@ def _samples(given: dict, output) -> list[dict]:
                 "first_tokens": positions[start : start + count],
                 "last_tokens": positions[start + count : start + 2 * count],
                 "probabilities": [
-                    [round(probability, 7) for probability in span]
-                    for span in probabilities[row, :count].tolist()
+                    [round(probability, 7) for probability in span] for span in probabilities[row, :count].tolist()
                 ],
             }
         )

@@ -84,14 +84,23 @@ def main():
     predicted = model.predict([record["tokens"] for record in test], batch_size=8)
     test_seconds = time.monotonic() - began
     with open(arguments.output / "predictions.jsonl", "w", encoding="utf-8") as out:
-        for record, entities in zip(test, predicted):
+        for record, entities in zip(test, predicted, strict=True):
             rows = [
-                {"start": e["word_start_index"], "end": e["word_end_index"], "label": e["label"], "score": e["score"]}
+                {
+                    "start": e["word_start_index"],
+                    "end": e["word_end_index"],
+                    "label": e["label"],
+                    "score": e["score"],
+                }
                 for e in entities
             ]
             out.write(
                 json.dumps(
-                    {"document_id": record["document_id"], "sentence_id": record["sentence_id"], "entities": rows}
+                    {
+                        "document_id": record["document_id"],
+                        "sentence_id": record["sentence_id"],
+                        "entities": rows,
+                    }
                 )
                 + "\n"
             )

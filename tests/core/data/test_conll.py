@@ -80,10 +80,7 @@ def test_docstart_ends_a_sentence_and_counts_empty_documents(write):
 @pytest.mark.parametrize("last", ["", "end", "end end", "blanks"])
 def test_line_ends_never_join_a_tag(write, end, last):
     # flair 1861: the newline became a part of the last tag.
-    text = (
-        f"Ada B-PER{end}met O{end}Bern B-LOC"
-        + {"": "", "end": end, "end end": end * 2, "blanks": " \t"}[last]
-    )
+    text = f"Ada B-PER{end}met O{end}Bern B-LOC" + {"": "", "end": end, "end end": end * 2, "blanks": " \t"}[last]
     (sentence,) = read_conll(write(text), "IOB2")
     assert sentence.entities == [Span(0, 1, "PER"), Span(2, 3, "LOC")]
     assert sentence.words == ["Ada", "met", "Bern"]

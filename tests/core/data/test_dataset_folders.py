@@ -122,9 +122,7 @@ def test_bad_rows(save, tokens, tags, says):
 
 
 def test_a_number_that_names_no_label(save):
-    path = save(
-        {"tokens": STRINGS, "ner_tags": Sequence(ClassLabel(names=NAMES))}, tokens=[["Ada"]], ner_tags=[[-1]]
-    )
+    path = save({"tokens": STRINGS, "ner_tags": Sequence(ClassLabel(names=NAMES))}, tokens=[["Ada"]], ner_tags=[[-1]])
     assert "-1 is not a number of one of the labels" in refused(path, "data.bad_row")
 
 

@@ -20,9 +20,7 @@ def write_all(folder):
         "entities": [{"start": 0, "end": 1, "label": "PER"}],
     }
     (folder / "data.jsonl").write_text(json.dumps(record))
-    Dataset.from_dict({"tokens": [SENTENCE.words], "ner_tags": [["S-PER", "O"]]}).save_to_disk(
-        str(folder / "saved")
-    )
+    Dataset.from_dict({"tokens": [SENTENCE.words], "ner_tags": [["S-PER", "O"]]}).save_to_disk(str(folder / "saved"))
     pairs = [(folder / "data.jsonl", None), (folder / "data.jsonl", "spans"), (folder / "saved", "BIOES")]
     for suffix in ("conll", "iob", "bio", "txt"):
         (folder / f"data.{suffix}").write_text("Ada B-PER\nmet O\n")

@@ -32,9 +32,7 @@ pairs = st.lists(st.tuples(any_spans, any_spans), max_size=6)
 def flat_spans(draw):
     edges = sorted(draw(st.sets(st.integers(0, N_WORDS), max_size=N_WORDS)))
     return [
-        Span(start, end, label)
-        for start, end in pairwise(edges)
-        if (label := draw(st.sampled_from((*LABELS, None))))
+        Span(start, end, label) for start, end in pairwise(edges) if (label := draw(st.sampled_from((*LABELS, None))))
     ]
 
 
@@ -140,9 +138,7 @@ def test_flat_ceiling_is_the_largest_flat_subset(gold):
         return all(a.end <= b.start or b.end <= a.start for a, b in combinations(spans, 2))
 
     largest = max(
-        size
-        for size in range(len(distinct) + 1)
-        if any(is_flat(subset) for subset in combinations(distinct, size))
+        size for size in range(len(distinct) + 1) if any(is_flat(subset) for subset in combinations(distinct, size))
     )
     assert score([(gold, [])]).flat_ceiling == (largest / len(distinct) if distinct else 0)
 
@@ -151,14 +147,10 @@ def test_flat_ceiling_is_the_largest_flat_subset(gold):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 def test_equals_seqeval_strict_on_flat_data(pairs):
     result = score(pairs)
-    gold, predicted = (
-        [spans_to_tags(sentence[side], N_WORDS, "IOB2") for sentence in pairs] for side in (0, 1)
-    )
+    gold, predicted = ([spans_to_tags(sentence[side], N_WORDS, "IOB2") for sentence in pairs] for side in (0, 1))
     if not result.per_label:
         return  # seqeval can't make a report of no entities
-    report = classification_report(
-        gold, predicted, mode="strict", scheme=IOB2, output_dict=True, zero_division=0
-    )
+    report = classification_report(gold, predicted, mode="strict", scheme=IOB2, output_dict=True, zero_division=0)
     ours = result.per_label | {"micro avg": result.micro, "macro avg": result.macro}
     assert ours.keys() == report.keys() - {"weighted avg"}
     for name, scores in ours.items():

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanmarker_core.decoding import DECODERS, Candidates, decode, select_pairs, threshold_vector
+from spanmarker_core.errors import CoreError
+
+
+def candidates(rows):
+    """Rows of (sentence, start, end, label, score)."""
+    columns = np.array([r[:4] for r in rows], np.int32).reshape(-1, 4).T
+    zeros = np.zeros(len(rows), np.int64)
+    return Candidates(
+        window=zeros,
+        document=zeros.astype(np.int32),
+        sentence=columns[0],
+        word_start=columns[1],
+        word_end=columns[2],
+        char_start=zeros - 1,
+        char_end=zeros - 1,
+        label=columns[3],
+        score=np.array([r[4] for r in rows], np.float32),
+    )
+
+
+def spans(found):
+    return list(zip(found.word_start.tolist(), found.word_end.tolist(), found.label.tolist(), strict=True))
+
+
+NEW_YORK = [(0, 0, 2, 1, 0.9), (0, 1, 2, 1, 0.8), (0, 1, 3, 2, 0.7), (0, 3, 4, 1, 0.6), (0, 0, 2, 2, 0.5)]
+
+
+def test_flat():
+    assert spans(decode(candidates(NEW_YORK), "flat.v1")) == [(0, 2, 1), (3, 4, 1)]
+
+
+def test_nested_keeps_what_lies_inside_drops_what_crosses_and_gives_a_span_one_label():
+    assert spans(decode(candidates(NEW_YORK), "nested.v1")) == [(0, 2, 1), (1, 2, 1), (3, 4, 1)]
+
+
+def test_all():
+    assert len(decode(candidates(NEW_YORK), "all.v1")) == 5
+
+
+def test_ties_go_to_the_longer_then_the_earlier_then_the_earlier_label():
+    rows = [(0, 1, 2, 1, 0.5), (0, 0, 2, 2, 0.5), (0, 0, 2, 1, 0.5), (0, 1, 3, 1, 0.5)]
+    assert spans(decode(candidates(rows), "flat.v1")) == [(0, 2, 1)]
+
+
+def test_sentences_do_not_compete():
+    assert len(decode(candidates([(0, 0, 2, 1, 0.9), (1, 0, 2, 1, 0.1)]), "flat.v1")) == 2
+
+
+SPAN = st.integers(0, 8).flatmap(lambda start: st.tuples(st.just(start), st.integers(start + 1, 10)))
+ROWS = st.lists(
+    st.builds(
+        lambda n, s, label, score: (n, *s, label, score),
+        st.integers(0, 1),
+        SPAN,
+        st.integers(1, 3),
+        st.sampled_from([0.2, 0.5, 0.9]),
+    ),
+    max_size=20,
+    unique_by=lambda row: row[:4],
+)
+
+
+@given(ROWS, st.randoms(), st.sampled_from(sorted(DECODERS)))
+def test_the_order_of_candidates_does_not_matter(rows, random, decoder):
+    shuffled = list(rows)
+    random.shuffle(shuffled)
+    first, second = decode(candidates(rows), decoder), decode(candidates(shuffled), decoder)
+    assert [spans(first), first.score.tolist()] == [spans(second), second.score.tolist()]
+
+
+@given(ROWS)
+def test_what_each_decoder_promises(rows):
+    for sentence in (0, 1):
+        here = [row for row in rows if row[0] == sentence]
+        flat = spans(decode(candidates(here), "flat.v1"))
+        words = [word for start, end, _ in flat for word in range(start, end)]
+        assert len(words) == len(set(words))
+        nested = spans(decode(candidates(here), "nested.v1"))
+        for a_start, a_end, _ in nested:
+            for b_start, b_end, _ in nested:
+                assert not a_start < b_start < a_end < b_end
+        assert len({span[:2] for span in nested}) == len(nested)
+        assert sorted(spans(decode(candidates(here), "all.v1"))) == sorted(row[1:4] for row in here)
+        # Greedy is maximal: whatever was dropped overlaps something kept.
+        for _, start, end, _, _ in here:
+            assert any(start < e and s < end for s, e, _ in flat)
+
+
+def test_selection_without_and_with_thresholds():
+    probabilities = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7]], np.float32)
+    rows, labels = select_pairs(probabilities, 0, None)
+    assert (rows.tolist(), labels.tolist()) == ([1, 2], [1, 2])
+    rows, labels = select_pairs(probabilities, 0, threshold_vector(0.3, ["O", "A", "B"]))
+    assert list(zip(rows.tolist(), labels.tolist(), strict=True)) == [(0, 1), (1, 1), (1, 2), (2, 2)]
+    rows, labels = select_pairs(probabilities, 0, threshold_vector({"B": 0.1}, ["O", "A", "B"]))
+    assert list(zip(rows.tolist(), labels.tolist(), strict=True)) == [(0, 2), (1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, "high", {"X": 0.5}, {"A": 2}])
+def test_bad_thresholds(threshold):
+    with pytest.raises(CoreError, match=r"call\.bad_threshold"):
+        threshold_vector(threshold, ["O", "A", "B"])
+
+
+def test_unknown_decoder():
+    with pytest.raises(CoreError, match=r"flat\.v1, nested\.v1, all\.v1"):
+        decode(candidates([]), "best")

@@ -1,0 +1,140 @@
+import pickle
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spanmarker_core import Entity, load
+from spanmarker_core.errors import CoreError
+from tests.tiny import FAMILIES, tiny_bundle
+
+TEXT = "Barack Obama flew to Paris. It was in New York  (U.S.) on the 4th of May 👩‍👩‍👧 with é.\n\nZürich is a city."
+WORDS = [
+    ["Barack", "Obama", "flew", "to", "Paris", "."],
+    ["It", "was", "in", "New", "York"],
+    ["Zürich"],
+    ["he", "she", "it"],
+]
+
+
+def close(first: list[list[Entity]], second: list[list[Entity]]) -> None:
+    for a, b in zip(first, second, strict=True):
+        keys = [[(e.label, e.word_start, e.word_end, e.char_start, e.text) for e in x] for x in (a, b)]
+        assert keys[0] == keys[1]
+        assert [e.score for e in a] == pytest.approx([e.score for e in b], abs=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_text_is_the_exact_slice(family, tmp_path):
+    for splitter in ("words.v1", "tokenizer.v1"):
+        model = load(tiny_bundle(tmp_path / splitter, family, splitter=splitter))
+        entities = model.tag_text([TEXT], threshold=0.0, decoder="all.v1")[0]
+        assert len(entities) > 50
+        for entity in entities:
+            assert TEXT[entity.char_start : entity.char_end] == entity.text == entity.text.strip() != ""
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n" * 1000, "\u200b\ufeff", "\x00", "\u2063"])
+def test_texts_with_nothing_to_find(tiny, text):
+    assert tiny.tag_text([text, TEXT, text], threshold=0.9)[::2] in (
+        [[], []],
+        [tiny.tag_text([text], threshold=0.9)[0]] * 2,
+    )
+
+
+def test_nothing_gives_nothing(tiny):
+    assert tiny.tag_text([]) == []
+    assert tiny.tag_words([]) == []
+    assert tiny.tag_words([[], ["\u2063"]]) == [[], []]
+
+
+def test_words_and_text_agree(tiny):
+    text = "Barack Obama flew to Paris"
+    from_text = tiny.tag_text([text], split=False)[0]
+    from_words = tiny.tag_words([text.split()])[0]
+    assert [(e.label, e.score, e.word_start, e.word_end) for e in from_text] == [
+        (e.label, e.score, e.word_start, e.word_end) for e in from_words
+    ]
+    assert from_text
+    assert all(entity.text is None and entity.char_start is None for entity in from_words)
+
+
+@given(order=st.permutations(range(4)), copies=st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_neighbours_in_the_batch_change_nothing(tiny, order, copies):
+    alone = [tiny.tag_words([words])[0] for words in WORDS]
+    together = tiny.tag_words([WORDS[i] for i in order] * copies)
+    close(together, [alone[i] for i in order] * copies)
+
+
+def test_document_context_depends_on_ids_and_not_on_order(tiny):
+    ids = {"document_ids": ["a", "a", "b", "a"], "sentence_ids": [0, 2, 0, 1]}
+    tagged = tiny.tag_words(WORDS, context="document", **ids)
+    order = [3, 2, 1, 0]
+    shuffled = tiny.tag_words(
+        [WORDS[i] for i in order],
+        context="document",
+        **{key: [value[i] for i in order] for key, value in ids.items()},
+    )
+    close(shuffled, [tagged[i] for i in order])
+    alone = tiny.tag_words(WORDS)
+    assert [e.score for e in tagged[0]] != [e.score for e in alone[0]]
+    # Context never crosses a document: "Zürich" is alone in b.
+    close([tagged[2]], [alone[2]])
+
+
+def test_no_context_equals_a_limit_of_zero(tiny):
+    none = tiny.tag_words(WORDS, document_ids=["a"] * 4, context="document", max_prev_context=0, max_next_context=0)
+    close(none, tiny.tag_words(WORDS))
+
+
+def test_a_long_sentence_is_read_to_its_end(tiny):
+    words = ["the"] * 500 + ["Zürich"]
+    found = tiny.tag_words([words], threshold=0.0, decoder="all.v1")[0]
+    starts = {entity.word_start for entity in found}
+    assert starts == set(range(501))
+    assert {(e.word_start, e.word_end) for e in found} == {
+        (s, e) for s in range(501) for e in range(s + 1, min(s + 4, 501) + 1)
+    }
+
+
+def test_no_score_below_its_threshold(tiny):
+    entities = tiny.tag_words(WORDS, threshold=0.6, decoder="all.v1")
+    assert all(entity.score >= 0.6 for sentence in entities for entity in sentence)
+    by_label = tiny.tag_words(WORDS, threshold={"person": 0.1}, decoder="all.v1")
+    assert {entity.label for sentence in by_label for entity in sentence} == {"person"}
+
+
+def test_coded_errors(tiny):
+    for call, code in [
+        (lambda: tiny.tag_text([1]), "call.not_text"),
+        (lambda: tiny.tag_text("one text"), "call.not_a_list"),
+        (lambda: tiny.tag_words("one text"), "call.not_a_list"),
+        (lambda: tiny.tag_words(["not words"]), "call.not_words"),
+        (lambda: tiny.tag_words([["a", 1]]), "call.not_words"),
+        (lambda: tiny.tag_words(WORDS, document_ids=["a"]), "call.lengths_differ"),
+        (lambda: tiny.tag_words(WORDS, context="corpus"), "call.unknown_option"),
+        (lambda: tiny.tag_words(WORDS, decoder="best"), "call.unknown_option"),
+        (lambda: tiny.tag_words(WORDS, threshold=7), "call.bad_threshold"),
+        (lambda: tiny.tag_words(WORDS, max_prev_context=1), "call.limit_without_context"),
+    ]:
+        with pytest.raises(CoreError) as caught:
+            call()
+        assert caught.value.code == code
+        assert pickle.loads(pickle.dumps(caught.value)).code == code
+
+
+def test_a_small_call_is_quick(tiny):
+    tiny.tag_text(["warm"])
+    began = time.monotonic()
+    for _ in range(10):
+        tiny.tag_text(["Obama flew to Paris."])
+    assert (time.monotonic() - began) / 10 < 0.1
+
+
+def test_importing_the_package_does_not_import_torch():
+    code = "import spanmarker_core, spanmarker_core.bundle, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,169 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spanmarker_core.spans import candidate_spans
+from spanmarker_core.windows import Context, Packer, Windows
+from tests.tiny import tiny_model
+
+
+def packer_of(family="bert", **overrides) -> Packer:
+    config, _, tokenizer = tiny_model(family, **overrides)
+    return Packer(
+        tokenizer,
+        prefix=config.prefix,
+        suffix=config.suffix,
+        unknown_id=config.unknown_id,
+        max_tokens=config.max_tokens,
+        entity_max_length=config.entity_max_length,
+        splitter=config.splitter,
+    )
+
+
+PACKERS = {size: packer_of(max_tokens=size) for size in (16, 24, 48)}
+WORD = st.sampled_from(["the", "a", "Paris", "xyz", "\u2063", "q" * 7, "日"])
+DOCUMENT = st.lists(st.lists(WORD, max_size=60), max_size=6)
+CONTEXT = st.builds(
+    Context,
+    st.sampled_from(["sentence", "document"]),
+    st.none() | st.integers(0, 2),
+    st.none() | st.integers(0, 2),
+)
+
+
+def tokens_of(windows: Windows, window: int) -> np.ndarray:
+    return windows.token_ids[windows.token_offsets[window] : windows.token_offsets[window + 1]]
+
+
+@given(DOCUMENT, CONTEXT, st.sampled_from([16, 24, 48]))
+@settings(max_examples=200, deadline=None)
+def test_invariants(document, context, size):
+    packer = PACKERS[size]
+    encoded = packer.encode_words(document)
+    windows = packer.pack(encoded, context)
+    owned = []
+    for window in range(len(windows)):
+        tokens = tokens_of(windows, window)
+        assert len(tokens) <= size
+        assert tokens[0] == packer.prefix[0]
+        assert tokens[-1] == packer.suffix[0]
+        for word in range(windows.word_offsets[window], windows.word_offsets[window + 1]):
+            sentence = encoded[windows.word_sentence[word]]
+            index = windows.word_index[word]
+            expected = sentence.token_ids[sentence.word_token_start[index] : sentence.word_token_end[index]]
+            assert tokens[windows.word_token_start[word] : windows.word_token_end[word]].tolist() == expected.tolist()
+            if windows.word_tag[word]:
+                owned.append((int(windows.word_sentence[word]), int(index)))
+    # Every word of every sentence is tagged in exactly one window.
+    assert sorted(owned) == [(s, w) for s, words in enumerate(document) for w in range(len(words))]
+
+
+@given(DOCUMENT, CONTEXT, st.sampled_from([24, 48]))
+@settings(max_examples=200, deadline=None)
+def test_every_candidate_is_in_exactly_one_window(document, context, size):
+    packer = PACKERS[size]
+    encoded = packer.encode_words(document)
+    windows = packer.pack(encoded, context)
+    spans = candidate_spans(windows, packer.entity_max_length)
+    found = sorted(
+        (int(windows.word_sentence[f]), int(windows.word_index[f]), int(windows.word_index[last]) + 1)
+        for f, last in zip(spans.first_word, spans.last_word, strict=True)
+    )
+    expected = []
+    for number, sentence in enumerate(encoded):
+        has_token = sentence.word_token_end > sentence.word_token_start
+        for start in range(len(has_token)):
+            for end in range(start + 1, min(start + packer.entity_max_length, len(has_token)) + 1):
+                fits = sentence.word_token_end[end - 1] - sentence.word_token_start[start] <= packer.capacity // 2
+                if has_token[start] and has_token[end - 1] and fits:
+                    expected.append((number, start, end))
+    assert len(found) == len(set(found))
+    assert set(expected) <= set(found)
+
+
+def test_candidates_by_hand():
+    packer = packer_of(entity_max_length=2)
+    windows = packer.pack(packer.encode_words([["the", "paris", "of", "a", "the"]]), Context())
+    spans = candidate_spans(windows, 2)
+    pairs = list(zip(spans.first_word.tolist(), spans.last_word.tolist(), strict=True))
+    assert pairs == [(0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (2, 3), (3, 3), (3, 4), (4, 4)]
+    # [CLS] is token 0, and each of these words is one token.
+    assert spans.first_token.tolist() == [first + 1 for first, _ in pairs]
+
+
+def test_a_word_without_tokens_is_inside_spans_but_never_at_their_edge():
+    packer = packer_of()
+    encoded = packer.encode_words([["new", "\u2063", "york"]])
+    assert (encoded[0].word_token_end - encoded[0].word_token_start).tolist() == [1, 0, 1]
+    spans = candidate_spans(packer.pack(encoded, Context()), 4)
+    assert list(zip(spans.first_word, spans.last_word, strict=True)) == [(0, 0), (0, 2), (2, 2)]
+
+
+def test_context_is_taken_next_then_previous_until_the_window_is_full():
+    packer = packer_of(max_tokens=16)  # 14 tokens of text
+    sentences = [["a"] * 5, ["of"] * 5, ["the"] * 5]
+    a, of, the = (packer.tokenizer.token_to_id(word) for word in ("a", "of", "the"))
+    encoded = packer.encode_words(sentences)
+    windows = packer.pack(encoded, Context("document"))
+    assert tokens_of(windows, 1)[1:-1].tolist() == [a] * 4 + [of] * 5 + [the] * 5
+    assert tokens_of(windows, 0)[1:-1].tolist() == [a] * 5 + [of] * 5 + [the] * 4
+    windows = packer.pack(encoded, Context("document", max_prev=0, max_next=1))
+    assert tokens_of(windows, 1)[1:-1].tolist() == [of] * 5 + [the] * 5
+    assert tokens_of(packer.pack(encoded, Context()), 1)[1:-1].tolist() == [of] * 5
+
+
+def test_a_word_too_long_for_a_window_becomes_one_unknown_token_and_is_counted():
+    packer = packer_of("roberta", max_tokens=32)
+    encoded = packer.encode_words([["the", "x" * 100_000, "of"]])[0]
+    assert encoded.long_words.tolist() == [False, True, False]
+    assert (encoded.word_token_end - encoded.word_token_start).tolist() == [1, 1, 1]
+    assert encoded.token_ids[1] == packer.unknown_id
+    alone = packer.encode_words([["the", "of"]])[0]
+    assert encoded.token_ids[[0, 2]].tolist() == alone.token_ids.tolist()
+
+
+def test_special_tokens_in_the_text_are_text():
+    packer = packer_of()
+    ids = packer.encode_texts(["a [SEP] b <start> [CLS]"])[0].token_ids.tolist()
+    assert not {2, 3} & set(ids)
+    assert max(ids) < packer.tokenizer.get_vocab_size()
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta"])
+@pytest.mark.parametrize("splitter", ["words.v1", "tokenizer.v1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        " Müller  flew,\tto Zürich. ",
+        "a\nb\u00a0c",
+        "\u1112\u1161\u11ab\u1100\u1173\u11af ﬁne ½",
+        "e\u0301a \u2063 b",
+        "👩‍👩‍👧 ok",
+        "مرحبا بالعالم",
+        "",
+    ],
+)
+def test_word_characters_have_no_space_at_their_edges_and_are_in_order(family, splitter, text):
+    packer = packer_of(family, splitter=splitter)
+    encoded = packer.encode_texts([text])[0]
+    position = 0
+    for start, end in zip(encoded.word_char_start.tolist(), encoded.word_char_end.tolist(), strict=True):
+        surface = text[start:end]
+        assert surface == surface.strip()
+        assert position <= start <= end <= len(text)
+        position = end
+    if splitter == "words.v1":
+        surfaces = [text[s:e] for s, e in zip(encoded.word_char_start, encoded.word_char_end, strict=True)]
+        assert "".join(surfaces) == "".join(text.split())
+
+
+def test_take_and_concatenate():
+    packer = PACKERS[24]
+    windows = packer.pack(packer.encode_words([["the"] * 50, ["a", "of"], ["q" * 7]]), Context())
+    order = np.arange(len(windows))[::-1]
+    back = windows.take(order).take(order)
+    joined = Windows.concatenate([windows.take(np.array([i])) for i in range(len(windows))])
+    for name in Windows.__slots__:
+        assert getattr(back, name).tolist() == getattr(windows, name).tolist()
+        assert getattr(joined, name).tolist() == getattr(windows, name).tolist()
