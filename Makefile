@@ -28,7 +28,7 @@ test: setup
 	$(PYTEST)
 
 test-all: setup
-	$(PYTEST) --slow --faults --parity
+	$(PYTEST) --slow --faults
 
 lint: setup
 	$(BIN)/ruff check .
