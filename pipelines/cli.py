@@ -4,8 +4,11 @@ import sys
 
 import typer
 
+from pipelines.commands.evaluate import evaluate
+from pipelines.commands.import_checkpoint import import_checkpoint
 from pipelines.commands.status import status
 from pipelines.commands.tag import tag
+from pipelines.commands.train import train
 from pipelines.errors import EXIT_FAULT
 from spanmarker_core.errors import CodedError
 
@@ -17,6 +20,9 @@ app = typer.Typer(
 )
 app.command()(tag)
 app.command()(status)
+app.command()(train)
+app.command()(evaluate)
+app.command()(import_checkpoint)
 
 
 def main() -> None:

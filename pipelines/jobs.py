@@ -12,7 +12,7 @@ import os
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -33,16 +33,12 @@ class TagJob(BaseModel):
 
     input: list[str] = Field(min_length=1, description="patterns of input files, local or fsspec URLs")
     output: str = Field(min_length=1, description="folder for the rows, local or an fsspec URL")
-    model: str = Field(
-        default_factory=lambda: str(bundled_model_path()), description="bundle; else the bundled one"
-    )
+    model: str = Field(default_factory=lambda: str(bundled_model_path()), description="bundle; else the bundled one")
     id_column: str = Field("id", description="column or JSON key of the ids: strings or integers")
     text_column: str = Field("text", description="column or JSON key of the texts")
     language: str = Field("en", description="language of the texts, for the sentence splitter")
     decoder: str | None = Field(None, description="flat.v1, nested.v1 or all.v1; else as the bundle says")
-    threshold: float | None = Field(
-        None, ge=0, le=1, description="least score of a row; else as the bundle says"
-    )
+    threshold: float | None = Field(None, ge=0, le=1, description="least score of a row; else as the bundle says")
     engine: str = Field("local", description="where shards run")
     workers: int = Field(1, ge=1, description="worker processes, one model each")
     threads: int = Field(0, ge=0, description="CPU threads a worker; 0 shares the cores among the workers")
@@ -109,7 +105,10 @@ class TagJob(BaseModel):
         )
 
 
-def read_job(path: str | None, options: dict[str, Any]) -> TagJob:
+Job = TypeVar("Job", bound=BaseModel)
+
+
+def read_job(kind: type[Job], path: str | None, options: dict[str, Any]) -> Job:
     """Read a job file, if any, and lay `options` over it; those that are None or empty were not given.
 
     Raises:
@@ -123,7 +122,7 @@ def read_job(path: str | None, options: dict[str, Any]) -> TagJob:
             raise PipelineError("job.unreadable", path=path, reason=error) from error
     values |= {name: value for name, value in options.items() if value not in (None, [])}
     try:
-        return TagJob(**values)
+        return kind(**values)
     except ValidationError as error:
         lines = [
             f"  {'.'.join(map(str, problem['loc'])) or 'job'}: {problem['msg'].removeprefix('Value error, ')}"

@@ -1,10 +1,13 @@
 """Configuration of `spanmarker train`: flat, typed, closed, like every job."""
 
+from itertools import islice
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from rich.console import Console
 
-from spanmarker_core.training.settings import TrainingSettings
+from spanmarker_core.data import read_annotated
+from spanmarker_core.training import TrainingSettings, train
 from spanmarker_core.windows import Context
 
 
@@ -56,3 +59,25 @@ class TrainJob(BaseModel):
         """Return what the card tells in words."""
         names = ("name", "description", "licence", "licence_id", "training_data", "encoder_name", "not_for")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+def run_training(job: TrainJob, console: Console) -> None:
+    """Read the data, train, write the bundle and say how good it is."""
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False)
+
+    result = train(
+        list(islice(read_annotated(job.train, job.scheme), job.train_sentences)),
+        list(read_annotated(job.dev, job.scheme)),
+        job.encoder,
+        job.output,
+        job.settings(),
+        test_sentences=list(read_annotated(job.test, job.scheme)) if job.test else (),
+        facts=job.facts(),
+        log=say,
+    )
+    say(
+        f"{job.output}: dev F1 {result.dev.micro.f1:.1%} after {result.steps} steps "
+        f"in {result.seconds:.0f} s, model {result.digest[:12]}"
+    )

@@ -12,7 +12,7 @@ def status(
 ) -> None:
     """Show what is done, left and rejected, per shard and in all. Changes nothing."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from pipelines.errors import PipelineError
     from pipelines.manifest import done_shards, entries_of, plan_path
@@ -25,7 +25,7 @@ def status(
         raise PipelineError("output.not_a_job", path=folder, file="plan.jsonl")
     done = done_shards(folder)
     names = ("documents", "tagged", "empty", "rejected", "unreadable", "entities")
-    table = Table("shard", "state", *names, box=None)
+    table = Table(Column("shard", overflow="fold"), "state", *names, box=None)
     totals, planned = Totals(), 0
     for shard, entry in entries_of(folder, read_plan(plan_path(folder)), done):
         planned += 1
@@ -38,12 +38,11 @@ def status(
         table.add_row(f"and {planned - _MAX_ROWS:,} more")
     table.add_row(f"{planned:,} shards", "", *(f"{totals.counts[name]:,}" for name in names))
     console = Console()
-    # Names are for finding files, so they are shown whole; a pipe or a file has no width to keep to.
-    console.print(table, soft_wrap=True, width=None if console.is_terminal else 200)
+    if not console.is_terminal:
+        console.width = 200  # A pipe or a file has no width to keep to.
+    console.print(table)
     for code, count in totals.reject_codes.most_common():
         console.print(f"rejected, {code}: {count:,}", markup=False, highlight=False)
     orphaned = len(done) - totals.shards
     kept = f", and {orphaned:,} done shards of inputs that the last run no longer named" if orphaned else ""
-    console.print(
-        f"{totals.shards:,} done, {planned - totals.shards:,} left{kept}", markup=False, highlight=False
-    )
+    console.print(f"{totals.shards:,} done, {planned - totals.shards:,} left{kept}", markup=False, highlight=False)

@@ -12,7 +12,9 @@ def tag(
     ] = None,
     output: Annotated[str | None, typer.Option(help="Folder for the rows, local or an fsspec URL.")] = None,
     model: Annotated[str | None, typer.Option(help="Model bundle.  [default: the bundled model]")] = None,
-    job: Annotated[str | None, typer.Option(help="TOML file with any of these options; options given here win.")] = None,
+    job: Annotated[
+        str | None, typer.Option(help="TOML file with any of these options; options given here win.")
+    ] = None,
     id_column: Annotated[str | None, typer.Option(help="Column or JSON key of the ids.  [default: id]")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column or JSON key of the texts.  [default: text]")] = None,
     language: Annotated[str | None, typer.Option(help="Language, for the sentence splitter.  [default: en]")] = None,
@@ -41,7 +43,7 @@ def tag(
 
     from rich.console import Console
 
-    from pipelines.jobs import read_job
+    from pipelines.jobs import TagJob, read_job
     from pipelines.run import run_tag
 
-    run_tag(read_job(job, options), Console())
+    run_tag(read_job(TagJob, job, options), Console())

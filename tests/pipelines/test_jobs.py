@@ -10,7 +10,7 @@ from spanmarker_core.bundle import read_info
 
 def test_all_problems_are_reported_at_once():
     with pytest.raises(PipelineError) as caught:
-        read_job(None, {"output": "o", "workers": 0, "threshold": 1.5, "engine": "spark", "nonsense": 1})
+        read_job(TagJob, None, {"output": "o", "workers": 0, "threshold": 1.5, "engine": "spark", "nonsense": 1})
     message = str(caught.value)
     assert caught.value.code == "job.invalid"
     for name in ("input", "workers", "threshold", "engine", "nonsense"):
@@ -21,7 +21,7 @@ def test_all_problems_are_reported_at_once():
 def test_job_file_and_options_that_win(tmp_path):
     path = tmp_path / "tag.toml"
     path.write_text('input = "a.parquet"\noutput = "out"\nworkers = 2\nlanguage = "de"\n')
-    job = read_job(str(path), {"workers": 3, "language": None, "input": []})
+    job = read_job(TagJob, str(path), {"workers": 3, "language": None, "input": []})
     assert (job.input, job.output, job.workers, job.language) == (["a.parquet"], "out", 3, "de")
 
 
@@ -31,12 +31,12 @@ def test_unreadable_job_file(tmp_path, content):
     if content is not None:
         path.write_text(content)
     with pytest.raises(PipelineError, match=r"job.unreadable"):
-        read_job(str(path), {})
+        read_job(TagJob, str(path), {})
 
 
 def test_columns_must_differ():
     with pytest.raises(PipelineError, match="both 'text'"):
-        read_job(None, {"input": ["x"], "output": "o", "id_column": "text"})
+        read_job(TagJob, None, {"input": ["x"], "output": "o", "id_column": "text"})
 
 
 def test_identity_is_what_decides_rows(tiny_bundle):

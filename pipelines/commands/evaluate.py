@@ -1,0 +1,53 @@
+"""`spanmarker evaluate`: how good a model is on annotated sentences."""
+
+from typing import Annotated
+
+import typer
+
+
+def evaluate(
+    model: Annotated[str, typer.Option(help="Model bundle.")],
+    data: Annotated[str, typer.Option(help="Annotated sentences: .jsonl, CoNLL, or a `datasets` folder.")],
+    scheme: Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")] = None,
+    report: Annotated[str | None, typer.Option(help="Folder for evaluation.json and evaluation.md.")] = None,
+    decoder: Annotated[
+        str | None, typer.Option(help="flat.v1, nested.v1 or all.v1.  [default: as the model says]")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Least score, 0 to 1.  [default: as the model says]")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+) -> None:
+    """Score a model: precision, recall and F1 over all gold entities, micro, macro and per label."""
+    from time import monotonic
+
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from spanmarker_core import load
+    from spanmarker_core.bundle import read_info
+    from spanmarker_core.data import read_annotated
+    from spanmarker_core.evaluation.report import to_markdown, write_report
+    from spanmarker_core.evaluation.run import evaluate as score
+
+    info = read_info(model)
+    sentences = read_annotated(data, scheme)
+    tagger = load(model, device)
+    began = monotonic()
+    result = score(tagger, sentences, decoder=decoder, threshold=threshold)
+    seconds = monotonic() - began
+    facts = {
+        "model": str(info.path),
+        "model_digest": info.digest,
+        "data": data,
+        "entity_max_length": info.config.entity_max_length,
+        "context": info.config.context.policy,
+        "decoder": decoder or info.config.decoder,
+        "threshold": info.config.threshold if threshold is None else threshold,
+        "device": str(tagger.device),
+        "sentences_per_second": round(result.sentences / seconds, 1),
+    }
+    console = Console()
+    console.print(Markdown(to_markdown(result, facts)))
+    if report:
+        console.print(f"written: {write_report(result, facts, report)}", markup=False, highlight=False)
