@@ -13,6 +13,7 @@ PIP_ARGS ?=
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS)
 
 # The models of the tests are tiny: more threads only get in each other's way.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
@@ -41,7 +42,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "$(PYTHON) is not Python 3.11 or later: name one that is, as in make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[dev]'
+	$(PIP_INSTALL) 'pip>=23.1' # Older ones, as Debian's, can't build a package that has nothing but a setup.py.
+	$(PIP_INSTALL) -c constraints.txt -e '.[dev]'
 	@touch $@
 
 clean:
