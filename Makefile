@@ -38,11 +38,12 @@ lint: setup
 
 setup: $(INSTALLED)
 
+# An older pip, such as Debian's, can't build a package that has nothing but a setup.py.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "$(PYTHON) is not Python 3.11 or later: name one that is, as in make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP_INSTALL) 'pip>=23.1' # Older ones, as Debian's, can't build a package that has nothing but a setup.py.
+	$(PIP_INSTALL) 'pip>=23.1'
 	$(PIP_INSTALL) -c constraints.txt -e '.[dev]'
 	@touch $@
 
