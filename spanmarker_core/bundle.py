@@ -170,9 +170,14 @@ def read_info(path: str | Path) -> BundleInfo:
 
 
 def read_packer(path: str | Path, config: ModelConfig) -> Packer:
-    """Return the bundle's packer: tokenizer, splitter, window limits."""
+    """Return the packer of the bundle in `path`."""
+    return packer_of(config, Tokenizer.from_file(str(Path(path) / TOKENIZER)))
+
+
+def packer_of(config: ModelConfig, tokenizer: Tokenizer) -> Packer:
+    """Return the packer that a config describes: tokenizer, splitter, window limits."""
     return Packer(
-        Tokenizer.from_file(str(Path(path) / TOKENIZER)),
+        tokenizer,
         prefix=config.prefix,
         suffix=config.suffix,
         unknown_id=config.unknown_id,

@@ -8,8 +8,9 @@ from time import monotonic
 
 import torch
 from torch import Tensor, nn
-from transformers import Trainer, TrainingArguments, set_seed
+from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 
+from spanmarker_core.bundle import packer_of
 from spanmarker_core.data import Sentence
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.metrics import EvaluationResult
@@ -22,7 +23,6 @@ from spanmarker_core.tagger import Tagger, choose_device
 from spanmarker_core.training.encoder import new_model
 from spanmarker_core.training.examples import SpanExamples
 from spanmarker_core.training.settings import TrainingSettings
-from spanmarker_core.windows import Packer
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class SpanTrainer(Trainer):
 
     def __init__(self, tagger: Tagger, dev: Sequence[Sentence], log: Callable[[str], None], **kwargs: object) -> None:
         super().__init__(**kwargs)
+        self.remove_callback(PrinterCallback)
         self.tagger = tagger
         self.dev = dev
         self.say = log
@@ -104,15 +105,7 @@ def train(
     set_seed(settings.seed)
     config, network, tokenizer = new_model(encoder_path, labels, settings)
     device = choose_device(settings.device)
-    packer = Packer(
-        tokenizer,
-        prefix=config.prefix,
-        suffix=config.suffix,
-        unknown_id=config.unknown_id,
-        max_tokens=config.max_tokens,
-        entity_max_length=config.entity_max_length,
-        splitter=config.splitter,
-    )
+    packer = packer_of(config, tokenizer)
     examples = SpanExamples(train_sentences, packer, settings.context, config.labels, config.outside_index)
     tagger = Tagger(config, packer, network, device)
     with tempfile.TemporaryDirectory(prefix="spanmarker-train-") as scratch:

@@ -6,12 +6,13 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from spanmarker_core.batching import plan_batches
+from spanmarker_core.bundle import packer_of
 from spanmarker_core.errors import CoreError
 from spanmarker_core.models import SpanMarkerModel
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.span_marker import check_encoder
 from spanmarker_core.spans import candidate_spans
-from spanmarker_core.windows import Context, Packer
+from spanmarker_core.windows import Context
 from tests.tiny import FAMILIES, tiny_model
 
 SENTENCES = [
@@ -52,16 +53,7 @@ SENTENCES = [
 
 def setup(family, **overrides):
     config, network, tokenizer = tiny_model(family, **overrides)
-    packer = Packer(
-        tokenizer,
-        prefix=config.prefix,
-        suffix=config.suffix,
-        unknown_id=config.unknown_id,
-        max_tokens=config.max_tokens,
-        entity_max_length=config.entity_max_length,
-        splitter=config.splitter,
-    )
-    return config, network, packer
+    return config, network, packer_of(config, tokenizer)
 
 
 def batch_of(windows, config):

@@ -3,25 +3,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spanmarker_core.bundle import packer_of
 from spanmarker_core.spans import candidate_spans
 from spanmarker_core.windows import Context, Packer, Windows
 from tests.tiny import tiny_model
 
 
-def packer_of(family="bert", **overrides) -> Packer:
+def tiny_packer(family="bert", **overrides) -> Packer:
     config, _, tokenizer = tiny_model(family, **overrides)
-    return Packer(
-        tokenizer,
-        prefix=config.prefix,
-        suffix=config.suffix,
-        unknown_id=config.unknown_id,
-        max_tokens=config.max_tokens,
-        entity_max_length=config.entity_max_length,
-        splitter=config.splitter,
-    )
+    return packer_of(config, tokenizer)
 
 
-PACKERS = {size: packer_of(max_tokens=size) for size in (16, 24, 48)}
+PACKERS = {size: tiny_packer(max_tokens=size) for size in (16, 24, 48)}
 WORD = st.sampled_from(["the", "a", "Paris", "xyz", "\u2063", "q" * 7, "日"])
 DOCUMENT = st.lists(st.lists(WORD, max_size=60), max_size=6)
 CONTEXT = st.builds(
@@ -83,7 +76,7 @@ def test_every_candidate_is_in_exactly_one_window(document, context, size):
 
 
 def test_candidates_by_hand():
-    packer = packer_of(entity_max_length=2)
+    packer = tiny_packer(entity_max_length=2)
     windows = packer.pack(packer.encode_words([["the", "paris", "of", "a", "the"]]), Context())
     spans = candidate_spans(windows, 2)
     pairs = list(zip(spans.first_word.tolist(), spans.last_word.tolist(), strict=True))
@@ -93,7 +86,7 @@ def test_candidates_by_hand():
 
 
 def test_a_word_without_tokens_is_inside_spans_but_never_at_their_edge():
-    packer = packer_of()
+    packer = tiny_packer()
     encoded = packer.encode_words([["new", "\u2063", "york"]])
     assert (encoded[0].word_token_end - encoded[0].word_token_start).tolist() == [1, 0, 1]
     spans = candidate_spans(packer.pack(encoded, Context()), 4)
@@ -101,7 +94,7 @@ def test_a_word_without_tokens_is_inside_spans_but_never_at_their_edge():
 
 
 def test_context_is_taken_next_then_previous_until_the_window_is_full():
-    packer = packer_of(max_tokens=16)  # 14 tokens of text
+    packer = tiny_packer(max_tokens=16)  # 14 tokens of text
     sentences = [["a"] * 5, ["of"] * 5, ["the"] * 5]
     a, of, the = (packer.tokenizer.token_to_id(word) for word in ("a", "of", "the"))
     encoded = packer.encode_words(sentences)
@@ -114,7 +107,7 @@ def test_context_is_taken_next_then_previous_until_the_window_is_full():
 
 
 def test_a_word_too_long_for_a_window_becomes_one_unknown_token_and_is_counted():
-    packer = packer_of("roberta", max_tokens=32)
+    packer = tiny_packer("roberta", max_tokens=32)
     encoded = packer.encode_words([["the", "x" * 100_000, "of"]])[0]
     assert encoded.long_words.tolist() == [False, True, False]
     assert (encoded.word_token_end - encoded.word_token_start).tolist() == [1, 1, 1]
@@ -124,7 +117,7 @@ def test_a_word_too_long_for_a_window_becomes_one_unknown_token_and_is_counted()
 
 
 def test_special_tokens_in_the_text_are_text():
-    packer = packer_of()
+    packer = tiny_packer()
     ids = packer.encode_texts(["a [SEP] b <start> [CLS]"])[0].token_ids.tolist()
     assert not {2, 3} & set(ids)
     assert max(ids) < packer.tokenizer.get_vocab_size()
@@ -145,7 +138,7 @@ def test_special_tokens_in_the_text_are_text():
     ],
 )
 def test_word_characters_have_no_space_at_their_edges_and_are_in_order(family, splitter, text):
-    packer = packer_of(family, splitter=splitter)
+    packer = tiny_packer(family, splitter=splitter)
     encoded = packer.encode_texts([text])[0]
     position = 0
     for start, end in zip(encoded.word_char_start.tolist(), encoded.word_char_end.tolist(), strict=True):

@@ -1,0 +1,149 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from spanmarker_core import load
+from spanmarker_core.bundle import packer_of
+from spanmarker_core.data import Sentence, Span
+from spanmarker_core.errors import CoreError
+from spanmarker_core.evaluation.run import evaluate
+from spanmarker_core.training import TrainingSettings, train
+from spanmarker_core.training.encoder import new_model
+from spanmarker_core.training.examples import SpanExamples
+from spanmarker_core.training.run import SpanLoss
+from spanmarker_core.windows import Context
+from tests.tiny import tiny_encoder, tiny_tokenizer
+
+NAMES = {"obama": "person", "barack": "person", "paris": "location", "london": "location", "zürich": "location"}
+PATTERNS = ["{} flew to {}", "he was in {} for {}"]
+
+
+def sentences() -> list[Sentence]:
+    """Sentences in which the name says the label; two names together are one longer entity."""
+    made = []
+    for first in NAMES:
+        for second in NAMES:
+            for number, pattern in enumerate(PATTERNS):
+                words = pattern.format(first, second).split()
+                entities = [Span(i, i + 1, NAMES[word]) for i, word in enumerate(words) if word in NAMES]
+                made.append(Sentence(f"{first}-{second}", number, words, entities))
+    return made
+
+
+def write_encoder(path, family: str):
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = tiny_tokenizer(family)
+    special = "[UNK] [CLS] [SEP] [PAD]" if tokenizer.token_to_id("[UNK]") else "<unk> <s> </s> <pad>"
+    names = dict(zip(("unk_token", "cls_token", "sep_token", "pad_token"), special.split(), strict=True))
+    encoder = tiny_encoder(family, vocabulary=tokenizer.get_vocab_size())
+    encoder.save_pretrained(path)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return write_encoder(tmp_path_factory.mktemp("encoder") / "bert", "bert")
+
+
+SETTINGS = TrainingSettings(
+    entity_max_length=3, max_tokens=48, learning_rate=3e-3, batch_size=16, epochs=6, seed=3, device="cpu"
+)
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "distilbert"])
+def test_learns_what_can_be_learned_and_the_bundle_says_so(family, tmp_path):
+    data = sentences()
+    folder = write_encoder(tmp_path / "encoder", family)
+    settings = replace(SETTINGS, learning_rate=5e-3, batch_size=4, epochs=12)
+    result = train(data, data[:40], folder, tmp_path / "bundle", settings, test_sentences=data[40:], log=quiet)
+    assert result.dev.micro.f1 > 0.7
+    model = load(tmp_path / "bundle")
+    assert evaluate(model, data[:40]) == result.dev
+    assert model.config.facts["dev_f1"] == round(result.dev.micro.f1, 4)
+    card = (tmp_path / "bundle" / "README.md").read_text(encoding="utf-8")
+    assert f"| dev | 40 | {result.dev.micro.precision:.1%}" in card
+    assert "| test | 10 |" in card
+
+
+def test_same_seed_same_weights_another_seed_other_weights(encoder, tmp_path):
+    data = sentences()
+    settings = replace(SETTINGS, epochs=1)
+    results = [
+        train(data, data[:10], encoder, tmp_path / str(n), replace(settings, seed=seed), log=quiet)
+        for n, seed in enumerate([5, 5, 6])
+    ]
+    weights = [load(tmp_path / str(n)).network.state_dict() for n in range(3)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert not torch.equal(weights[0]["classifier.weight"], weights[2]["classifier.weight"])
+    assert results[0].dev == results[1].dev
+
+
+def test_the_best_epoch_is_kept(encoder, tmp_path):
+    """A rate that ruins the model in later epochs must not reach the bundle."""
+    lines = []
+    data = sentences()
+    settings = replace(SETTINGS, epochs=4)
+    result = train(data, data[:40], encoder, tmp_path / "bundle", settings, log=lines.append)
+    scores = [float(line.split("F1 ")[1].rstrip("%")) for line in lines if "dev F1" in line]
+    assert len(scores) == 4
+    assert 100 * result.dev.micro.f1 == pytest.approx(max(scores), abs=0.01)
+
+
+def test_reports_what_the_limit_makes_unreachable(encoder, tmp_path):
+    lines = []
+    data = [Sentence("a", 0, ["the"] * 9, [Span(0, 9, "person"), Span(0, 1, "location")])] * 1
+    train(data, data, encoder, tmp_path / "b", replace(SETTINGS, epochs=1), log=lines.append)
+    assert "Out of reach: 1 (50.00%)" in lines[0]
+    assert "Suggested entity_max_length: 9" in lines[0]
+
+
+@pytest.mark.parametrize("policy", ["sentence", "document"])
+def test_labels_of_windows_are_the_gold_spans(encoder, policy):
+    words = ["the"] * 100 + ["paris"] + ["of"] * 100
+    long = Sentence("long", 0, words, [Span(100, 101, "location"), Span(0, 5, "person")])
+    config, _, tokenizer = new_model(encoder, ["location", "person"], SETTINGS)
+    packer = packer_of(config, tokenizer)
+    examples = SpanExamples([*sentences(), long], packer, Context(policy), config.labels, config.outside_index)
+    labels = torch.cat([examples.collate([i])["labels"] for i in range(len(examples))])
+    gold = [config.labels.index(e.label) for sentence in sentences() for e in sentence.entities]
+    gold.append(1)  # "paris" in the middle of the long one; its entity of five words is out of reach
+    assert labels[labels != 0].tolist() == gold
+    with pytest.raises(CoreError, match=r"data\.unknown_label"):
+        SpanExamples([Sentence("a", 0, ["x"], [Span(0, 1, "event")])], packer, Context(), config.labels, 0)
+
+
+def test_loss_by_hand():
+    class Fixed(torch.nn.Module):
+        def forward(self, batch):
+            return torch.tensor([[0.0, 0.0], [2.0, 0.0]], dtype=torch.float64)
+
+    class Nothing:
+        def to(self, device):
+            return self
+
+    loss = SpanLoss(Fixed())(Nothing(), torch.tensor([1, 0]))["loss"]
+    assert float(loss) == pytest.approx((0.6931471805599453 + 0.1269280110429726) / 2, abs=1e-12)
+
+
+def test_refusals(encoder, tmp_path):
+    data = sentences()[:5]
+    bare = [Sentence("a", 0, ["x"], [])]
+    for arguments, settings, code in [
+        ((bare, bare), SETTINGS, "data.no_entities"),
+        ((data, data), TrainingSettings(max_tokens=500), "encoder.window_too_long"),
+        ((data, data), TrainingSettings(max_tokens=4), "encoder.window_too_short"),
+    ]:
+        with pytest.raises(CoreError) as caught:
+            train(*arguments, encoder, tmp_path / "new", settings, log=quiet)
+        assert caught.value.code == code
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    with pytest.raises(CoreError, match=r"bundle\.output_exists"):
+        train(data, data, encoder, tmp_path / "full", SETTINGS, log=quiet)
