@@ -1,8 +1,8 @@
 """Every error a user of the pipelines can meet: a stable code, the value, the limit, the remedy.
 
 Exit codes of the `spanmarker` command: 0 done; 1 a fault of the job, printed as one coded message;
-2 the command line itself can't be read (typer's own). Faults of single records are no errors: they
-become rows of `rejects`.
+2 the command line itself can't be read, 130 interrupted by Ctrl-C (both typer's own). Faults of single
+records are no errors: they become rows of `rejects`.
 """
 
 from typing import ClassVar
@@ -35,7 +35,8 @@ class PipelineError(CodedError):
         "shards that are done stay done.",
         "output.other_job": "output {path} holds the rows of another job, and rows of two jobs are never mixed:\n"
         "{differences}\nChoose another --output, or give the same arguments as before.",
-        "output.not_a_job": "{path} holds no {file}, so no job ever wrote there. Name the --output of a `spanmarker tag`.",
+        "output.not_a_job": "{path} holds no {file}, so no job ever wrote there. "
+        "Name the --output of a `spanmarker tag`.",
         "output.damaged": "{path} can't be read: {reason}. Remove the file and run the same command again.",
         # shards and workers
         "model.not_loaded": "{path} can't be loaded: {reason}.",
@@ -44,6 +45,6 @@ class PipelineError(CodedError):
         "This is a bug in spanmarker-pipelines: please report it.",
         "shards.failed": "{count} of {total} shards failed {tries} times each; all others are done. "
         "The same command tries them again. The first failures:\n{failures}",
-        "worker.start_failed": "a worker died while it loaded the model (exit code {exit_code}), {tries} times in a row. "
-        "A negative code is a signal; -9 often means that memory ran out: try fewer --workers.",
+        "worker.start_failed": "a worker died while it loaded the model (exit code {exit_code}), "
+        "{tries} times in a row. A negative code is a signal; -9 often means that memory ran out: try fewer --workers.",
     }

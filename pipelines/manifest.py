@@ -69,9 +69,7 @@ def claim(output: str, identity: dict[str, str]) -> None:
             theirs = json.loads(read_all([path])[0])
         except ValueError as error:
             raise PipelineError("output.damaged", path=path, reason=error) from error
-        differing = sorted(
-            key for key in theirs.keys() | identity.keys() if theirs.get(key) != identity.get(key)
-        )
+        differing = sorted(key for key in theirs.keys() | identity.keys() if theirs.get(key) != identity.get(key))
         if differing:
             lines = [f"  {key}: there {theirs.get(key)!r}, here {identity.get(key)!r}" for key in differing]
             raise PipelineError("output.other_job", path=output, differences="\n".join(lines))
@@ -146,11 +144,7 @@ def reconcile(output: str) -> Reconciled:
         unknown.discard(shard.name)
     sources = {entry.shard: entry.source for entry in read_entries(output, sorted(unknown))}
     wanted = set(sources.values())
-    planned = (
-        {shard.source for shard in read_plan(plan_path(output)) if shard.source in wanted}
-        if wanted
-        else set()
-    )
+    planned = {shard.source for shard in read_plan(plan_path(output)) if shard.source in wanted} if wanted else set()
     superseded = [name for name, source in sources.items() if source in planned]
     for name in superseded:
         _remove(_entry_path(output, name))

@@ -288,9 +288,7 @@ def _line_ranges(file: IO[bytes], size: int, max_shard_bytes: int) -> Iterator[t
             return
 
 
-def _text_shards(
-    folder: str, files: Iterator[tuple[str, int]], max_shard_bytes: int, job: str
-) -> Iterator[Shard]:
+def _text_shards(folder: str, files: Iterator[tuple[str, int]], max_shard_bytes: int, job: str) -> Iterator[Shard]:
     """Yield groups of text files. A group also ends where a file's name says so.
 
     Cuts that depend on names alone fall in the same places when a file is added or removed, so that
@@ -301,8 +299,7 @@ def _text_shards(
     for path, size in files:
         name = path.removeprefix(folder + "/")
         full = (
-            n_bytes + size > max_shard_bytes
-            or n_names + len(name.encode("utf-8", "surrogateescape")) > MAX_NAMES_BYTES
+            n_bytes + size > max_shard_bytes or n_names + len(name.encode("utf-8", "surrogateescape")) > MAX_NAMES_BYTES
         )
         if group and full:
             yield _text_shard(folder, group, n_bytes, job)

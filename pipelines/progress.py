@@ -87,6 +87,4 @@ class ProgressDisplay:
         if not self.console.is_terminal and now - self._last_line >= _LINE_SECONDS:
             self._last_line = now
             left = (now - self._start) * (self.total_bytes - done) / max(done, 1)
-            self.console.print(
-                f"{done / self.total_bytes:.0%}, {rate}, about {left:,.0f} s left", markup=False
-            )
+            self.console.print(f"{done / self.total_bytes:.0%}, {rate}, about {left:,.0f} s left", markup=False)

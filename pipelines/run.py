@@ -1,8 +1,9 @@
 """One `spanmarker tag`, from the job to the report."""
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -28,7 +29,7 @@ def run_tag(job: TagJob, console: Console) -> None:
     Raises:
         CodedError: a fault of the job.
     """
-    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    started = datetime.now(UTC).isoformat(timespec="seconds")
     info = read_info(job.model)
     identity = job.identity(info)
     digest = identity_digest(identity)
@@ -51,13 +52,9 @@ def run_tag(job: TagJob, console: Console) -> None:
     intent = f"{total:,} shards: {total - left_count:,} done before, {left_count:,} to do{kept}"
     report = join(output, "report.json")
     if left_count == 0 and not state.superseded and exists(report):
-        console.print(
-            f"Nothing to do: {intent}. Rows: {join(output, 'annotations')}", markup=False, soft_wrap=True
-        )
+        console.print(f"Nothing to do: {intent}. Rows: {join(output, 'annotations')}", markup=False, soft_wrap=True)
         return
-    remove(
-        report
-    )  # What it says is no longer so; without it, a run that breaks off here is told from a finished one.
+    remove(report)  # What it says is no longer so; without it, a run that breaks off here is told from a finished one.
 
     settings = Settings(min(job.workers, max(left_count, 1)), job.threads_per_worker)
     words = {"workers": str(settings.workers), "threads a worker": str(settings.threads)}
@@ -91,7 +88,7 @@ def _names(output: str) -> Iterator[str]:
     return (shard.name for shard in read_plan(plan_path(output)))
 
 
-def _say_done(console: Console, output: str, values: dict) -> None:
+def _say_done(console: Console, output: str, values: dict[str, Any]) -> None:
     counts, run = values["output"]["counts"], values["this_run"]
     lines = [
         f"{counts['documents']:,} documents = {counts['tagged']:,} tagged + {counts['empty']:,} empty "

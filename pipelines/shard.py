@@ -97,8 +97,7 @@ def run_shard(shard: Shard, task: Task, model: Any, progress: Progress | None = 
     try:
         with ExitStack() as stack:
             writers = {
-                table.name: stack.enter_context(table_writer(paths[table.name], table, footer))
-                for table in TABLES
+                table.name: stack.enter_context(table_writer(paths[table.name], table, footer)) for table in TABLES
             }
             groups = stack.enter_context(closing(prefetch(_prepare(shard, task, model, tally), _AHEAD)))
             while True:
@@ -111,9 +110,7 @@ def run_shard(shard: Shard, task: Task, model: Any, progress: Progress | None = 
             with tally.timed("write"):
                 outputs = {name: writer.finish() for name, writer in writers.items()}
     except BaseException:
-        for (
-            path
-        ) in paths.values():  # Some may be in place when another can't be; no table shows half a shard.
+        for path in paths.values():  # Some may be in place when another can't be; no table shows half a shard.
             with contextlib.suppress(Exception):
                 remove(path)
         raise
@@ -264,9 +261,7 @@ def _places(rows: pa.RecordBatch, documents: pa.RecordBatch) -> np.ndarray:
     return pc.index_in(rows["document_id"], value_set=documents["document_id"]).to_numpy(zero_copy_only=False)
 
 
-def _check_offsets(
-    annotations: pa.RecordBatch, documents: pa.RecordBatch
-) -> tuple[pa.RecordBatch, dict[int, Reject]]:
+def _check_offsets(annotations: pa.RecordBatch, documents: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, Reject]]:
     """Hold every row's text against the document's own characters; a document with a wrong row is rejected."""
     places = _places(annotations, documents)
     texts = documents["text"].to_pylist()
@@ -294,9 +289,7 @@ def _document_rows(
     columns = {
         "n_sentences": group.n_sentences,
         "n_words": np.bincount(word_places[own], minlength=count),
-        "n_long_words": np.bincount(
-            sample_places, weights=samples["n_long_words"].to_numpy(), minlength=count
-        ),
+        "n_long_words": np.bincount(sample_places, weights=samples["n_long_words"].to_numpy(), minlength=count),
         "n_windows": np.bincount(sample_places, minlength=count),
         "n_entities": np.bincount(_places(annotations, documents), minlength=count),
     }

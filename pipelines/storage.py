@@ -179,12 +179,16 @@ def publish(url: str) -> Iterator[IO[bytes]]:
     scratch = os.path.join(scratch_folder, f".{name}.{secrets.token_hex(4)}{_SCRATCH_ENDING}")
     try:
         with writing(url):
-            file = open(scratch, "xb")
-        with file:
+            file = open(scratch, "xb")  # noqa: SIM115 - closed below, where its error is the disk's
+        try:
             yield file
             with writing(url):
                 file.flush()
                 os.fsync(file.fileno())
+                file.close()
+        finally:
+            with contextlib.suppress(OSError):  # On a full disk this one fails like the write that is reported.
+                file.close()
         with writing(url):
             if local:
                 os.replace(scratch, path)

@@ -55,9 +55,7 @@ class _Pool:
     listener: Listener
     workers: list[_Worker] = field(default_factory=list)
     retries: list[Shard] = field(default_factory=list)
-    tries: dict[str, int] = field(
-        default_factory=dict
-    )  # shard name -> failures so far; done shards are dropped
+    tries: dict[str, int] = field(default_factory=dict)  # shard name -> failures so far; done shards are dropped
     failed: dict[str, str] = field(default_factory=dict)  # shard name -> why, for good
     failed_starts: int = 0
     announced: bool = False

@@ -65,9 +65,7 @@ def _hashes(output: str, shards: Iterable[str]) -> Iterator[tuple[list[str], np.
             for batch in pq.ParquetFile(file).iter_batches(columns=["document_id", "status"]):
                 kept = [
                     document_id
-                    for document_id, status in zip(
-                        *(column.to_pylist() for column in batch.columns), strict=True
-                    )
+                    for document_id, status in zip(*(column.to_pylist() for column in batch.columns), strict=True)
                     if status != "rejected"
                 ]
                 digests = b"".join(hashlib.blake2b(name.encode(), digest_size=16).digest() for name in kept)

@@ -47,7 +47,10 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
             "shards": totals.shards,
             "counts": dict(totals.counts),
             "rejects": {"by_code": dict(totals.reject_codes), "examples": totals.reject_examples},
-            "duplicate_ids_across_shards": {"documents": facts.duplicates, "examples": facts.duplicate_examples},
+            "duplicate_ids_across_shards": {
+                "documents": facts.duplicates,
+                "examples": facts.duplicate_examples,
+            },
             "entities_by_label": dict(totals.labels.most_common()),
             "seconds_by_stage": {stage: round(seconds, 2) for stage, seconds in sorted(totals.seconds.items())},
             "worker_peak_rss_bytes": totals.peak_rss_bytes,

@@ -130,9 +130,7 @@ def _check(record: _Record, seen: set[str]) -> Reject | tuple[_Record, int]:
     n_characters = 0
 
     def reject(code: str, message: str) -> Reject:
-        return Reject(
-            readable_id, record.source, record.source_row, "read", code, message, _head(raw), n_characters
-        )
+        return Reject(readable_id, record.source, record.source_row, "read", code, message, _head(raw), n_characters)
 
     if document_id is None:
         return reject("null_id", "the id is null")
@@ -322,9 +320,7 @@ def _json_records(
             message, document_id = str(error), _id_of_damaged(line, id_column)
         except (ValueError, RecursionError) as error:
             message = str(error)
-        known = (
-            str(document_id) if type(document_id) in (str, int) and str(document_id).isprintable() else None
-        )
+        known = str(document_id) if type(document_id) in (str, int) and str(document_id).isprintable() else None
         yield Reject(known, source, position, "read", code, message, _head(raw))
 
 

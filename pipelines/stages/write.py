@@ -50,6 +50,10 @@ class TableWriter:
             digest = hashlib.file_digest(written, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
             return Output(self.rows, written.tell(), digest)
 
+    def abandon(self) -> None:
+        """Forget the file. What is left of it is the caller's to remove."""
+        self._writer.is_open = False  # Else it writes its footer when it is collected, into a closed file.
+
     def _flush(self) -> None:
         if self._batches:
             group = pa.Table.from_batches(self._batches).cast(self._schema)
@@ -73,4 +77,9 @@ def table_writer(url: str, table: Table, footer: dict[str, str]) -> Iterator[Tab
         footer: more facts for the footer, each as `spanmarker.KEY`.
     """
     with publish(url) as file:
-        yield TableWriter(url, file, table, footer)
+        writer = TableWriter(url, file, table, footer)
+        try:
+            yield writer
+        except BaseException:
+            writer.abandon()
+            raise

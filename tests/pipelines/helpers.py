@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from rich.console import Console
 
 from pipelines.jobs import TagJob
@@ -40,9 +41,7 @@ def write_parquet(path: Path, records, **options) -> Path:
 def tag(inputs, output, model, **options) -> str:
     """Run a job with the inline engine; return what it printed."""
     console = Console(file=io.StringIO(), width=200)
-    job = TagJob(
-        input=[str(i) for i in inputs], output=str(output), model=str(model), engine="inline", **options
-    )
+    job = TagJob(input=[str(i) for i in inputs], output=str(output), model=str(model), engine="inline", **options)
     run_tag(job, console)
     return console.file.getvalue()
 
@@ -57,6 +56,22 @@ def rows(output: Path, table: str) -> list[dict]:
 
 def all_rows(output: Path) -> dict[str, list[dict]]:
     return {table: rows(output, table) for table in ("annotations", "documents", "rejects")}
+
+
+def assert_same_rows(found: dict[str, list[dict]], expected: dict[str, list[dict]]) -> None:
+    """Rows of two runs are equal; scores to what float32 sums in another order allow."""
+    assert found["documents"] == expected["documents"]
+    assert found["rejects"] == expected["rejects"]
+    assert_same_annotations(found["annotations"], expected["annotations"])
+
+
+def assert_same_annotations(found: list[dict], expected: list[dict]) -> None:
+    def key(row):
+        return row["document_id"], row["entity_id"]
+
+    found, expected = sorted(found, key=key), sorted(expected, key=key)
+    assert [row | {"score": 0} for row in found] == [row | {"score": 0} for row in expected]
+    assert [row["score"] for row in found] == pytest.approx([row["score"] for row in expected], abs=1e-5)
 
 
 def codes(output: Path) -> list[tuple[str | None, str]]:

@@ -44,9 +44,7 @@ def test_identity_is_what_decides_rows(tiny_bundle):
     job = TagJob(input=["x"], output="o", model=str(tiny_bundle))
     same = job.model_copy(update={"input": ["y"], "workers": 7, "device": "cuda", "max_shard_bytes": 5})
     assert same.identity(info) == job.identity(info)
-    assert job.model_copy(update={"decoder": "flat.v1"}).identity(info) == job.identity(
-        info
-    )  # what the bundle says
+    assert job.model_copy(update={"decoder": "flat.v1"}).identity(info) == job.identity(info)  # what the bundle says
     for change in ({"text_column": "body"}, {"threshold": 0.5}, {"decoder": "all.v1"}, {"language": "de"}):
         assert job.model_copy(update=change).identity(info) != job.identity(info)
 

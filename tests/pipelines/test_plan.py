@@ -1,4 +1,5 @@
 import gzip
+import itertools
 import pickle
 from dataclasses import replace
 
@@ -27,14 +28,12 @@ def ranges(found):
 def assert_covers(found, end):
     assert found[0].start == 0
     assert found[-1].end == end
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in itertools.pairwise(found):
         assert before.end == after.start
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    lengths=st.lists(st.integers(0, 60), max_size=20), limit=st.integers(1, 100), last_newline=st.booleans()
-)
+@given(lengths=st.lists(st.integers(0, 60), max_size=20), limit=st.integers(1, 100), last_newline=st.booleans())
 def test_jsonl_ranges_cover_the_file_and_end_at_newlines(tmp_path_factory, lengths, limit, last_newline):
     path = tmp_path_factory.mktemp("plan") / "a.jsonl"
     content = b"\n".join(b"x" * length for length in lengths) + b"\n" * last_newline
@@ -43,9 +42,7 @@ def test_jsonl_ranges_cover_the_file_and_end_at_newlines(tmp_path_factory, lengt
     assert_covers(found, len(content))
     for shard in found[:-1]:
         assert content[shard.end - 1 : shard.end] == b"\n"
-        assert (
-            b"\n" not in content[shard.start + limit - 1 : shard.end - 1]
-        )  # ends at the first one it may end at
+        assert b"\n" not in content[shard.start + limit - 1 : shard.end - 1]  # ends at the first one it may end at
     assert len({shard.name for shard in found}) == len(found)
 
 
@@ -66,9 +63,7 @@ def test_changed_line_changes_its_shard_only(tmp_path):
     write_jsonl(path, records)
     after = shards(path, max_shard_bytes=500)
     assert ranges(before) == ranges(after)
-    assert [a.name == b.name for a, b in zip(before, after, strict=True)] == [False] + [True] * (
-        len(before) - 1
-    )
+    assert [a.name == b.name for a, b in zip(before, after, strict=True)] == [False] + [True] * (len(before) - 1)
 
 
 def test_small_row_groups_are_joined_and_large_ones_cut(tmp_path):
@@ -79,9 +74,7 @@ def test_small_row_groups_are_joined_and_large_ones_cut(tmp_path):
     )
     assert_covers(small, 100)
     assert all(5 < shard.end - shard.start <= 20 for shard in small)
-    large = shards(
-        write_parquet(tmp_path / "l.parquet", records, use_dictionary=False), max_shard_bytes=20_000
-    )
+    large = shards(write_parquet(tmp_path / "l.parquet", records, use_dictionary=False), max_shard_bytes=20_000)
     assert_covers(large, 100)
     assert len(large) == 6
     assert max(shard.end - shard.start for shard in large) <= 20

@@ -20,9 +20,7 @@ def read_all(*patterns, **options):
     texts, rejects = {}, []
     for shard in shards(*patterns, **options):
         for batch in read(shard, "id", "text"):
-            texts |= zip(
-                batch.documents["document_id"].to_pylist(), batch.documents["text"].to_pylist(), strict=True
-            )
+            texts |= zip(batch.documents["document_id"].to_pylist(), batch.documents["text"].to_pylist(), strict=True)
             rejects += [(reject.source_row, reject.code, reject.document_id) for reject in batch.rejects]
     return texts, rejects
 
@@ -40,12 +38,8 @@ def test_every_format_gives_each_document_once(tmp_path, ending, limit):
         write_parquet(path, records, row_group_size=15)
     else:
         content = write_jsonl(tmp_path / "plain", records).read_bytes()
-        pack = {"jsonl": bytes, "jsonl.gz": gzip.compress, "jsonl.zst": zstandard.ZstdCompressor().compress}[
-            ending
-        ]
-        path.write_bytes(
-            pack(content[:999]) + pack(content[999:])
-        )  # gzip and zstd files may be joined end to end
+        pack = {"jsonl": bytes, "jsonl.gz": gzip.compress, "jsonl.zst": zstandard.ZstdCompressor().compress}[ending]
+        path.write_bytes(pack(content[:999]) + pack(content[999:]))  # gzip and zstd files may be joined end to end
     assert read_all(path, max_shard_bytes=limit) == (expected(records), [])
 
 
@@ -137,9 +131,7 @@ def test_truncated_compressed_file_keeps_what_is_before_the_damage(tmp_path, end
     assert content.startswith(
         b"".join(json.dumps(r, ensure_ascii=False).encode() + b"\n" for r in records[: len(texts)])
     )
-    assert rejects[-1][0] >= sum(
-        len(json.dumps(r, ensure_ascii=False).encode()) + 1 for r in records[: len(texts)]
-    )
+    assert rejects[-1][0] >= sum(len(json.dumps(r, ensure_ascii=False).encode()) + 1 for r in records[: len(texts)])
 
 
 def test_not_a_gzip_file_at_all(tmp_path):
@@ -155,9 +147,7 @@ def test_text_file_of_other_encoding(tmp_path):
 
 def test_parquet_types_nulls_and_invalid_utf8(tmp_path):
     # Arrow writes what it is given, so a Parquet "string" may hold any bytes.
-    texts = pa.Array.from_buffers(
-        pa.string(), 4, pa.array([b"ok", None, b"\xff\xfe", b"z"], pa.binary()).buffers()
-    )
+    texts = pa.Array.from_buffers(pa.string(), 4, pa.array([b"ok", None, b"\xff\xfe", b"z"], pa.binary()).buffers())
     table = pa.table({"id": pa.array([1, 2, 3, None], pa.int64()), "text": texts})
     pq.write_table(table, tmp_path / "a.parquet")
     assert read_all(tmp_path / "a.parquet") == (

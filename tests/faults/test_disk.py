@@ -1,0 +1,101 @@
+"""Outputs that can't be written: full, too small a limit, read-only. A fault of the job, and no half shard."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.pipelines.helpers import documents, rows, write_jsonl
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
+
+
+def run(corpus, out, bundle, *options, **process):
+    command = [sys.executable, "-m", "pipelines.cli", "tag", "--input", str(corpus), "--output", str(out)]
+    command += ["--model", str(bundle), "--threads", "1", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **process)
+
+
+def assert_fault_and_no_half_shard(done, out, reason):
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "[output.not_writable]" in done.stderr
+    assert reason in done.stderr
+    assert "Traceback" not in done.stderr
+    names = {path.stem for path in out.rglob("*.parquet")}
+    assert names == {path.stem for path in (out / "manifest").glob("*.json")}
+    assert not list(out.rglob("*.scratch"))
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return write_jsonl(tmp_path / "in.jsonl", documents(1500))
+
+
+def test_file_too_large_for_the_limit(corpus, tmp_path, tiny_bundle):
+    out = tmp_path / "out"
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+
+    assert_fault_and_no_half_shard(run(corpus, out, tiny_bundle, preexec_fn=limit), out, "File too large")
+    assert run(corpus, out, tiny_bundle).returncode == 0
+    assert len(rows(out, "documents")) == 1500
+
+
+@pytest.fixture
+def tiny_disk(tmp_path):
+    """A mounted file system of 600 kB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = shutil.which("mount") and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if not mounted or mounted.returncode != 0:
+        pytest.skip("needs the right to mount")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_full_disk_and_going_on_when_there_is_room(corpus, tmp_path, tiny_disk, tiny_bundle):
+    out, filler = tiny_disk / "out", tiny_disk / "filler"
+    filler.write_bytes(b"x" * 450_000)
+    options = ["--max-shard-bytes", "20000"]
+    assert_fault_and_no_half_shard(run(corpus, out, tiny_bundle, *options), out, "No space left")
+    filler.unlink()
+    assert run(corpus, out, tiny_bundle, *options).returncode == 0
+    assert len(rows(out, "documents")) == 1500
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    """A folder that can't be written, by root either."""
+    folder = tmp_path / "read-only"
+    folder.mkdir()
+    if os.geteuid() != 0:
+        folder.chmod(0o555)
+        yield folder
+        folder.chmod(0o755)
+        return
+    if not shutil.which("chattr") or subprocess.run(["chattr", "+i", str(folder)], check=False).returncode:
+        pytest.skip("root writes everywhere, and this file system has no immutable folders")
+    yield folder
+    subprocess.run(["chattr", "-i", str(folder)], check=True)
+
+
+def test_read_only_output(corpus, read_only, tiny_bundle):
+    done = run(corpus, read_only, tiny_bundle)
+    assert done.returncode == 1
+    assert "[output.not_writable]" in done.stderr
+
+
+def test_output_that_becomes_read_only_below(corpus, tmp_path, tiny_bundle):
+    out = tmp_path / "out"
+    assert run(corpus, out, tiny_bundle).returncode == 0
+    shutil.rmtree(out / "documents")
+    (out / "documents").write_text("a file in place of the folder")
+    done = run(corpus, out, tiny_bundle)
+    assert done.returncode == 1
+    assert "[output.not_writable]" in done.stderr

@@ -1,0 +1,81 @@
+"""The local engine: real worker processes."""
+
+import os
+import signal
+
+import pytest
+from rich.console import Console
+
+from pipelines.engines import ENGINES, Settings, local
+from pipelines.jobs import TagJob
+from pipelines.run import run_tag
+from spanmarker_core.errors import CoreError
+from tests.pipelines.helpers import all_rows, assert_same_rows, documents, tag, write_jsonl
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return write_jsonl(tmp_path / "in.jsonl", documents(40))
+
+
+def run(corpus, out, bundle, **options):
+    job = TagJob(input=[str(corpus)], output=str(out), model=str(bundle), max_shard_bytes=600, threads=1, **options)
+    console = Console(record=True, width=200)
+    run_tag(job, console)
+    return console.export_text()
+
+
+def test_workers_write_the_rows_that_one_process_writes(corpus, tmp_path, tiny_bundle):
+    text = run(corpus, tmp_path / "out", tiny_bundle, workers=2)
+    first = text.splitlines()[0]
+    for part in ("device: cpu", "dtype: float32", "workers: 2", "threads a worker: 1", "batches: "):
+        assert part in first
+    tag([corpus], tmp_path / "inline", tiny_bundle)
+    assert_same_rows(all_rows(tmp_path / "out"), all_rows(tmp_path / "inline"))
+
+
+def test_fault_of_the_job_in_a_worker_stops_it_before_any_shard(corpus, tmp_path, tiny_bundle):
+    with pytest.raises(CoreError, match=r"call.unknown_option.*dtype"):
+        run(corpus, tmp_path / "out", tiny_bundle, dtype="float7")
+    assert list((tmp_path / "out" / "documents").iterdir()) == []
+
+
+class Recorder:
+    """A listener that kills a worker when a shard has begun."""
+
+    def __init__(self, kill):
+        self.kill, self.done, self.retries = kill, [], []
+
+    def started(self, facts):
+        pass
+
+    def progressed(self, shard, documents, words, n_bytes):
+        if self.kill(shard, len(self.retries)):
+            for worker in self.pool.workers:
+                os.kill(worker.process.pid, signal.SIGKILL)
+
+    def finished(self, entry, n_bytes):
+        self.done.append(entry.shard)
+
+    def retried(self, shard, reason):
+        self.retries.append((shard, reason))
+
+
+def run_pool(monkeypatch, corpus, tmp_path, bundle, recorder):
+    def engine(shards, task, settings, listener):
+        recorder.pool = local._Pool(shards, task, Settings(1, 1), recorder)
+        recorder.pool.run()
+
+    monkeypatch.setattr(local, "run", engine)
+    assert ENGINES["local"] == "pipelines.engines.local"
+    run(corpus, tmp_path / "out", bundle)
+
+
+def test_dead_worker_is_replaced_and_its_shard_tried_again(monkeypatch, corpus, tmp_path, tiny_bundle):
+    recorder = Recorder(kill=lambda shard, retries: "-00001-" in shard and retries == 0)
+    run_pool(monkeypatch, corpus, tmp_path, tiny_bundle, recorder)
+    # The kill may come after the shard is committed, or while the next one runs.
+    assert len(recorder.retries) <= 1
+    assert len(recorder.done) == len(set(recorder.done))
+    tag([corpus], tmp_path / "inline", tiny_bundle)
+    assert_same_rows(all_rows(tmp_path / "out"), all_rows(tmp_path / "inline"))

@@ -1,0 +1,175 @@
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines import shard as sharding
+from pipelines.errors import PipelineError
+from pipelines.jobs import TagJob
+from pipelines.manifest import claim, done_shards, identity_digest, read_entries
+from pipelines.shard import isolate, run_shard
+from pipelines.stages.tag import tag as real_tag
+from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
+from spanmarker_core.bundle import read_info
+from tests.pipelines.helpers import assert_same_annotations, codes, documents, rows, write_jsonl
+from tests.pipelines.test_plan import shards
+
+
+@pytest.fixture
+def job(tmp_path, tiny_bundle):
+    """A function from records to (shard, task), with the output folder claimed."""
+    info = read_info(tiny_bundle)
+
+    def make(records, **options):
+        given = TagJob(input=["x"], output=str(tmp_path / "out"), model=str(tiny_bundle), **options)
+        claim(given.output, given.identity(info))
+        (shard,) = shards(write_jsonl(tmp_path / "in.jsonl", records))
+        return shard, given.task(info, identity_digest(given.identity(info)))
+
+    return make
+
+
+def test_rows_counts_and_footer(job, tiny, tmp_path):
+    records = documents(25)
+    shard, task = job([*records, {"id": "n", "text": None}])
+    seen = np.zeros(3, int)
+
+    def progress(*done):
+        nonlocal seen
+        seen += done
+
+    entry = run_shard(shard, task, tiny, progress)
+    out = tmp_path / "out"
+    found = {table: rows(out, table) for table in ("annotations", "documents", "rejects")}
+    texts = {record["id"]: record["text"] for record in records}
+    assert len(found["annotations"]) > 20
+    for row in found["annotations"]:
+        assert texts[row["document_id"]][row["char_start"] : row["char_end"]] == row["text"] == row["text"].strip()
+    assert entry.counts["documents"] == 26
+    assert (entry.counts["tagged"], entry.counts["empty"], entry.counts["rejected"]) == (20, 5, 1)
+    assert entry.counts["entities"] == len(found["annotations"]) == sum(entry.labels.values())
+    assert entry.counts["words"] == sum(row["n_words"] for row in found["documents"]) == seen[1]
+    assert seen[0] == 26
+    assert entry.counts["characters"] == sum(map(len, texts.values()))
+    assert entry.reject_codes == {"null_text": 1}
+    assert {"read", "split", "pack", "tag", "write"} <= entry.seconds.keys()
+    assert done_shards(str(out)) == {shard.name}
+    assert list(read_entries(str(out), [shard.name])) == [entry]
+
+    for table in (ANNOTATIONS, DOCUMENTS, REJECTS):
+        path = out / table.name / f"{shard.name}.parquet"
+        schema = pq.read_schema(path)
+        assert schema.equals(table.schema)
+        metadata = schema.metadata
+        assert metadata[b"spanmarker.schema_version"] == str(table.version).encode()
+        assert metadata[b"spanmarker.model_digest"] == task.model_digest.encode()
+        assert metadata[b"spanmarker.decoder"] == b"flat.v1"
+        assert metadata[b"spanmarker.run"] == task.job.encode()
+        assert metadata[b"spanmarker.shard"] == shard.name.encode()
+        assert entry.outputs[table.name].rows == pq.read_metadata(path).num_rows
+        assert entry.outputs[table.name].n_bytes == path.stat().st_size
+
+
+def test_documents_come_in_the_order_of_the_source(job, tiny, tmp_path):
+    records = documents(10)
+    records[3] = {"id": "n", "text": None}
+    shard, task = job(records)
+    run_shard(shard, task, tiny)
+    table = pq.read_table(tmp_path / "out" / "documents" / f"{shard.name}.parquet")
+    assert table["document_id"].to_pylist() == [record["id"] for record in records]
+
+
+def test_same_shard_again_gives_the_same_bytes(job, tiny, tmp_path):
+    shard, task = job(documents(10))
+    first = run_shard(shard, task, tiny)
+    assert run_shard(shard, task, tiny).outputs == first.outputs
+
+
+def test_shard_and_task_are_small_to_send(job):
+    assert len(pickle.dumps(job(documents(3)))) < 10_000
+
+
+def test_document_that_fails_in_the_model_is_rejected_alone(job, tiny, tmp_path, monkeypatch):
+    records = documents(60)
+    shard, task = job(records)
+    run_shard(shard, task, tiny)
+    before = [row for row in rows(tmp_path / "out", "annotations") if row["document_id"] not in ("doc-11", "doc-47")]
+
+    def faulty(samples, *args):
+        if {"doc-11", "doc-47"} & set(samples["document_id"].to_pylist()):
+            raise ValueError("no such thing")
+        return real_tag(samples, *args)
+
+    monkeypatch.setattr(sharding, "tag", faulty)
+    entry = run_shard(shard, task, tiny)
+    assert codes(tmp_path / "out") == [("doc-11", "tag_failed"), ("doc-47", "tag_failed")]
+    reject = rows(tmp_path / "out", "rejects")[0]
+    assert reject["message"] == "ValueError: no such thing"
+    assert reject["raw"] == records[11]["text"].encode()
+    assert_same_annotations(rows(tmp_path / "out", "annotations"), before)
+    assert entry.counts["rejected"] == 2
+
+
+def test_document_that_fails_to_pack_is_rejected_alone(job, tiny, tmp_path, monkeypatch):
+    real_pack = sharding.pack
+
+    def faulty(sentences, *args):
+        if "doc-7" in sentences["document_id"].to_pylist():
+            raise ValueError("no such word")
+        return real_pack(sentences, *args)
+
+    monkeypatch.setattr(sharding, "pack", faulty)
+    shard, task = job(documents(20))
+    entry = run_shard(shard, task, tiny)
+    assert codes(tmp_path / "out") == [("doc-7", "pack_failed")]
+    assert (entry.counts["tagged"], entry.counts["empty"], entry.counts["rejected"]) == (15, 4, 1)
+
+
+def test_wrong_offsets_reject_their_document(job, tiny, tmp_path, monkeypatch):
+    def shifted(samples, *args):
+        found = real_tag(samples, *args)
+        starts = [
+            start + (row == "doc-1")
+            for row, start in zip(found["document_id"].to_pylist(), found["char_start"].to_pylist(), strict=True)
+        ]
+        place = found.schema.get_field_index("char_start")
+        return found.set_column(place, found.schema.field(place), pa.array(starts, pa.int64()))
+
+    monkeypatch.setattr(sharding, "tag", shifted)
+    shard, task = job(documents(6))
+    run_shard(shard, task, tiny)
+    assert codes(tmp_path / "out") == [("doc-1", "bad_offsets")]
+    assert "doc-1" not in {row["document_id"] for row in rows(tmp_path / "out", "annotations")}
+
+
+def test_a_model_that_fails_on_anything_is_no_fault_of_documents(job, tiny, tmp_path, monkeypatch):
+    def broken(*args):
+        raise RuntimeError("CUDA error: device lost")
+
+    monkeypatch.setattr(sharding, "tag", broken)
+    shard, task = job(documents(6))
+    with pytest.raises(PipelineError, match=r"model.broken.*device lost"):
+        run_shard(shard, task, tiny)
+    assert [path for path in (tmp_path / "out").rglob("*") if path.suffix == ".parquet" or "scratch" in path.name] == []
+
+
+@pytest.mark.parametrize("bad", [set(), {0}, {4}, {0, 1, 2, 3, 4}, {1, 3}])
+def test_isolate_finds_what_fails(bad):
+    def work(start, end):
+        if bad & set(range(start, end)):
+            raise ValueError
+        return list(range(start, end))
+
+    done, failed, position = [], set(), 0
+    for start, end, outcome in isolate(5, work):
+        assert start == position
+        position = end
+        if isinstance(outcome, ValueError):
+            failed.add(start)
+        else:
+            done += outcome
+    assert position == 5
+    assert failed == bad
+    assert done == [number for number in range(5) if number not in bad]
