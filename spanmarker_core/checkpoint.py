@@ -9,9 +9,11 @@ XLM-RoBERTa splits punctuation off first. Nothing is fetched and no code of the 
 
 import json
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, pre_tokenizers
 from torch import Tensor
@@ -49,7 +51,7 @@ def import_span_marker(source: str | Path, output: str | Path) -> str:
         )
     weights = _read_weights(source)
     labels = _labels(values, len(weights["classifier.weight"]), source)
-    tokenizer = _read_tokenizer(source, values["encoder"]["model_type"])
+    tokenizer = _read_tokenizer(source, values["encoder"].get("model_type"))
     markers = [tokenizer.token_to_id(marker) for marker in ("<start>", "<end>")]
     if None in markers:
         raise CoreError("checkpoint.not_span_marker", path=source, problem="its tokenizer has no <start> and <end>")
@@ -74,7 +76,15 @@ def _config(
 ) -> ModelConfig:
     encoder = dict(values["encoder"])
     encoder["vocab_size"] = vocabulary
-    encoder_config = AutoConfig.for_model(encoder.pop("model_type"), **encoder)
+    try:
+        encoder_config = AutoConfig.for_model(encoder.pop("model_type"), **encoder)
+    except (ValueError, TypeError) as error:
+        problem = f"its encoder's config can't be used ({error})"
+        raise CoreError("checkpoint.not_span_marker", path=source, problem=problem) from error
+    entity_max_length = values.get("entity_max_length")
+    if type(entity_max_length) is not int or entity_max_length < 1:
+        problem = f"its config says entity_max_length {entity_max_length!r}"
+        raise CoreError("checkpoint.not_span_marker", path=source, problem=problem)
     tokenizer_values = _read_json(source / "tokenizer_config.json", source)
     limits = [
         values.get("model_max_length") or _DEFAULT_MAX_TOKENS,
@@ -88,7 +98,7 @@ def _config(
     prefix, suffix = special_tokens(tokenizer)
     return ModelConfig(
         labels=labels,
-        entity_max_length=values["entity_max_length"],
+        entity_max_length=entity_max_length,
         max_tokens=min(limits),
         position_offset=_POSITION_OFFSET,
         prefix=prefix,
@@ -135,9 +145,7 @@ def _read_weights(source: Path) -> dict[str, Tensor]:
         if not all((source / file).is_file() for file in files):
             continue
         for file in files:
-            path = source / file
-            part = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
-            weights.update({key: value.float() for key, value in part.items()})
+            weights.update({key: value.float() for key, value in _read_file(source / file, source).items()})
         if "classifier.weight" not in weights:
             raise CoreError("checkpoint.not_span_marker", path=source, problem="its weights have no classifier")
         return weights
@@ -146,6 +154,17 @@ def _read_weights(source: Path) -> dict[str, Tensor]:
         path=source,
         problem="it holds no model.safetensors and no pytorch_model.bin",
     )
+
+
+def _read_file(path: Path, source: Path) -> dict[str, Tensor]:
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        return torch.load(path, "cpu", weights_only=True)
+    except (SafetensorError, UnpicklingError, RuntimeError, EOFError) as error:
+        reason = str(error).splitlines()[0]
+        problem = f"{path.name} can't be read as weights ({reason})"
+        raise CoreError("checkpoint.not_span_marker", path=source, problem=problem) from error
 
 
 def _embedding_rows(weights: dict[str, Tensor], source: Path) -> int:
