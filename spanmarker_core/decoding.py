@@ -97,14 +97,24 @@ def threshold_vector(threshold: Threshold, labels: Sequence[str]) -> np.ndarray 
     return np.array([by_label.get(label, 2.0) for label in labels], np.float32)
 
 
+def check_decoder(decoder: str) -> str:
+    """Return a decoder's name if there is such a decoder.
+
+    Raises:
+        CoreError: `call.unknown_option`.
+    """
+    if decoder not in DECODERS:
+        raise CoreError("call.unknown_option", option="decoder", value=decoder, choices=", ".join(DECODERS))
+    return decoder
+
+
 def decode(candidates: Candidates, decoder: str) -> Candidates:
     """Return the entities among `candidates`, by (document, sentence, start, end, label).
 
     Raises:
         CoreError: `call.unknown_option` for a decoder that isn't in `DECODERS`.
     """
-    if decoder not in DECODERS:
-        raise CoreError("call.unknown_option", option="decoder", value=decoder, choices=", ".join(DECODERS))
+    check_decoder(decoder)
     c = candidates
     best_first = np.lexsort((c.label, c.word_start, c.word_start - c.word_end, -c.score, c.sentence, c.document))
     c = c.take(best_first)

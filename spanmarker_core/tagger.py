@@ -12,7 +12,7 @@ from transformers import AutoConfig
 
 from spanmarker_core.batching import plan_batches
 from spanmarker_core.bundle import WEIGHTS, ModelConfig, read_info, read_packer
-from spanmarker_core.decoding import Candidates, Threshold, decode, select_pairs, threshold_vector
+from spanmarker_core.decoding import Candidates, Threshold, check_decoder, decode, select_pairs, threshold_vector
 from spanmarker_core.errors import CoreError
 from spanmarker_core.models import ARCHITECTURES
 from spanmarker_core.models.batch import Batch
@@ -209,9 +209,10 @@ class Tagger:
         texts: Sequence[str] | None = None,
     ) -> list[tuple[int, Entity]]:
         """Return (document, entity) of all windows, in order; with `texts`, entities have characters."""
+        decoder = check_decoder(decoder or self.config.decoder)  # before the work, not after
         if not parts:
             return []
-        found = decode(self.score(Windows.concatenate(parts), threshold), decoder or self.config.decoder)
+        found = decode(self.score(Windows.concatenate(parts), threshold), decoder)
         entities = []
         columns = (getattr(found, name).tolist() for name in Candidates.__slots__)
         for _, document, sentence, word_start, word_end, start, end, label, score in zip(*columns, strict=True):
