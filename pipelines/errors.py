@@ -35,6 +35,7 @@ class PipelineError(CodedError):
         "shards that are done stay done.",
         "output.other_job": "output {path} holds the rows of another job, and rows of two jobs are never mixed:\n"
         "{differences}\nChoose another --output, or give the same arguments as before.",
+        "output.busy": "another `spanmarker tag` is writing to {path}. Wait for its end, then run this command again.",
         "output.not_a_job": "{path} holds no {file}, so no job ever wrote there. "
         "Name the --output of a `spanmarker tag`.",
         "output.damaged": "{path} can't be read: {reason}. Remove the file and run the same command again.",

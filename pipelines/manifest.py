@@ -57,14 +57,21 @@ def identity_digest(identity: dict[str, str]) -> str:
     return hashlib.blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
+def make_folders(output: str) -> None:
+    """Make the folders of an output."""
+    for name in [*(table.name for table in TABLES), "manifest"]:
+        make_folder(join(output, name))
+
+
 def claim(output: str, identity: dict[str, str]) -> None:
-    """Make `output` the folder of the job with this identity, or refuse if it is another job's.
+    """Make `output` the folder of the job with this identity, or refuse if it holds another job's rows.
 
     Raises:
         PipelineError: `output.other_job` with what differs, or `output.not_writable`.
     """
     path = join(output, "job.json")
-    if exists(path):
+    # A job that never finished a shard, such as one with a mistyped column, has no claim.
+    if exists(path) and any(True for _ in names_in(join(output, "manifest"), ".json")):
         try:
             theirs = json.loads(read_all([path])[0])
         except ValueError as error:
@@ -73,9 +80,7 @@ def claim(output: str, identity: dict[str, str]) -> None:
         if differing:
             lines = [f"  {key}: there {theirs.get(key)!r}, here {identity.get(key)!r}" for key in differing]
             raise PipelineError("output.other_job", path=output, differences="\n".join(lines))
-    for name in [*(table.name for table in TABLES), "manifest"]:
-        make_folder(join(output, name))
-    # Also where it is there already: a folder that can't be written is found out before any work.
+    # Also where it is there already: an output that can't be written is found out before any work.
     publish_bytes(path, json.dumps(identity, indent=1, sort_keys=True).encode() + b"\n")
 
 

@@ -1,6 +1,7 @@
 """One `spanmarker tag`, from the job to the report."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,22 +10,31 @@ from rich.console import Console
 
 from pipelines.engines import Settings, engine
 from pipelines.jobs import TagJob
-from pipelines.manifest import claim, identity_digest, left, plan_path, read_entries, reconcile
+from pipelines.manifest import (
+    Reconciled,
+    claim,
+    identity_digest,
+    left,
+    make_folders,
+    plan_path,
+    read_entries,
+    reconcile,
+)
 from pipelines.memory import peak_rss_bytes
 from pipelines.plan import plan_shards, read_plan, save_plan
 from pipelines.progress import ProgressDisplay
 from pipelines.report.duplicates import duplicate_ids
 from pipelines.report.run import RunFacts, report_json, report_markdown, report_values
 from pipelines.report.totals import Totals
-from pipelines.storage import absolute, exists, join, publish_bytes, remove
+from pipelines.storage import absolute, exists, join, publish_bytes, remove, sole_writer
 from spanmarker_core.bundle import read_info
 
 
 def run_tag(job: TagJob, console: Console) -> None:
     """Do what is missing for `job`, and say what was done.
 
-    The order matters: everything that can be wrong with the job is found out before any document is
-    read, and what is left of earlier runs is cleared before a shard runs.
+    The order matters: what can be wrong with the job is found out before any document is tagged, and
+    what is left of earlier runs is cleared before a shard runs.
 
     Raises:
         CodedError: a fault of the job.
@@ -32,36 +42,66 @@ def run_tag(job: TagJob, console: Console) -> None:
     started = datetime.now(UTC).isoformat(timespec="seconds")
     info = read_info(job.model)
     identity = job.identity(info)
-    digest = identity_digest(identity)
     output = absolute(job.output)
-    claim(output, identity)
+    make_folders(output)
+    with sole_writer(output):
+        claim(output, identity)
+        work = _find_work(job, identity, output)
+        if work.left == 0 and not work.state.superseded and exists(_report_path(output)):
+            console.print(
+                f"Nothing to do: {work.intent}. Rows: {join(output, 'annotations')}", markup=False, soft_wrap=True
+            )
+            return
+        # The old report is no longer true, and without one a run that breaks off is told from a finished one.
+        remove(_report_path(output))
+        settings = Settings(min(job.workers, max(work.left, 1)), job.threads_per_worker)
+        words = {"workers": str(settings.workers), "threads a worker": str(settings.threads)}
+        with ProgressDisplay(console, work.intent, work.left_bytes, words) as display:
+            if work.left:
+                task = job.task(info, identity_digest(identity))
+                engine(job.engine)(left(output, work.state.done), task, settings, display)
+        values = _report(job, identity, started, work, display)
+        publish_bytes(join(output, "report.md"), report_markdown(values))
+        publish_bytes(_report_path(output), report_json(values))
+    _say_done(console, output, values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a run finds in its output folder, in shards; `left_bytes` as planned."""
+
+    state: Reconciled
+    total: int
+    left: int
+    left_bytes: int
+
+    @property
+    def intent(self) -> str:
+        kept = f", {self.state.orphaned:,} of inputs that are gone" if self.state.orphaned else ""
+        return f"{self.total:,} shards: {self.total - self.left:,} done before, {self.left:,} to do{kept}"
+
+
+def _find_work(job: TagJob, identity: dict[str, str], output: str) -> _Work:
     shards = plan_shards(
         job.input,
         output=output,
         id_column=job.id_column,
         text_column=job.text_column,
         max_shard_bytes=job.max_shard_bytes,
-        job=digest,
+        job=identity_digest(identity),
     )
     total = save_plan(plan_path(output), shards, identity)
     state = reconcile(output)
-    left_count, left_bytes = 0, 0
+    count = n_bytes = 0
     for shard in left(output, state.done):
-        left_count, left_bytes = left_count + 1, left_bytes + shard.n_bytes
-    kept = f", {state.orphaned:,} of inputs that are gone" if state.orphaned else ""
-    intent = f"{total:,} shards: {total - left_count:,} done before, {left_count:,} to do{kept}"
-    report = join(output, "report.json")
-    if left_count == 0 and not state.superseded and exists(report):
-        console.print(f"Nothing to do: {intent}. Rows: {join(output, 'annotations')}", markup=False, soft_wrap=True)
-        return
-    remove(report)  # What it says is no longer so; without it, a run that breaks off here is told from a finished one.
+        count, n_bytes = count + 1, n_bytes + shard.n_bytes
+    return _Work(state, total, count, n_bytes)
 
-    settings = Settings(min(job.workers, max(left_count, 1)), job.threads_per_worker)
-    words = {"workers": str(settings.workers), "threads a worker": str(settings.threads)}
-    with ProgressDisplay(console, intent, left_bytes, words) as display:
-        if left_count:
-            engine(job.engine)(left(output, state.done), job.task(info, digest), settings, display)
-    totals = Totals.over(read_entries(output, _names(output)))
+
+def _report(
+    job: TagJob, identity: dict[str, str], started: str, work: _Work, display: ProgressDisplay
+) -> dict[str, Any]:
+    output = absolute(job.output)
     duplicates, examples = duplicate_ids(output, _names(output))
     facts = RunFacts(
         command={**job.model_dump(), "model": str(Path(job.model).absolute())},
@@ -70,18 +110,19 @@ def run_tag(job: TagJob, console: Console) -> None:
         started=started,
         seconds=display.seconds,
         ran=display.shards,
-        skipped=total - left_count,
-        superseded=state.superseded,
-        orphaned=state.orphaned,
+        skipped=work.total - work.left,
+        superseded=work.state.superseded,
+        orphaned=work.state.orphaned,
         words=display.finished_words,
         parent_peak_rss_bytes=peak_rss_bytes(),
         duplicates=duplicates,
         duplicate_examples=examples,
     )
-    values = report_values(facts, totals)
-    publish_bytes(join(output, "report.md"), report_markdown(values))
-    publish_bytes(report, report_json(values))
-    _say_done(console, output, values)
+    return report_values(facts, Totals.over(read_entries(output, _names(output))))
+
+
+def _report_path(output: str) -> str:
+    return join(output, "report.json")
 
 
 def _names(output: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ one go, which shows the object when it is complete and not before.
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import re
@@ -225,6 +226,31 @@ def remove_scratch(folders: Iterable[str]) -> None:
                 if name.startswith(".") and name.endswith(_SCRATCH_ENDING):
                     with writing(url), contextlib.suppress(FileNotFoundError):
                         os.unlink(os.path.join(path, name))
+
+
+@contextlib.contextmanager
+def sole_writer(folder: str) -> Iterator[None]:
+    """Keep a second job out of a local output folder while the block runs.
+
+    The lock goes with the process, however it ends. Object stores have no such lock.
+
+    Raises:
+        PipelineError: `output.busy`.
+    """
+    fs, path = resolve(folder)
+    if not isinstance(fs, LocalFileSystem):
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        with writing(folder):
+            lock = stack.enter_context(open(os.path.join(path, ".lock"), "ab"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError("output.busy", path=folder) from None
+        except OSError:  # A network disk without locks.
+            pass
+        yield
 
 
 class ContentIdentity:

@@ -11,6 +11,7 @@ import pytest
 
 from pipelines.errors import PipelineError
 from pipelines.stages.read import MAX_BATCH_DOCUMENTS
+from pipelines.storage import sole_writer
 from spanmarker_core.errors import CoreError
 from tests.pipelines.helpers import (
     all_rows,
@@ -143,6 +144,7 @@ def test_missing_column_stops_the_job_before_it_touches_data(corpus, tmp_path, t
     with pytest.raises(PipelineError, match=r"input.bad_columns"):
         tag([corpus / "*"], tmp_path / "out", tiny_bundle, text_column="body")
     assert files(tmp_path / "out") == {}
+    tag([corpus / "*"], tmp_path / "out", tiny_bundle)  # the mended command may have the folder
 
 
 def test_bad_input_is_rejected_and_costs_its_neighbours_nothing(tmp_path, tiny_bundle):
@@ -264,6 +266,13 @@ def test_bundle_faults_stop_the_job_first(corpus, tmp_path, tiny_bundle):
     with pytest.raises(CoreError, match=r"bundle.digest_mismatch"):
         tag([corpus / "*"], tmp_path / "out", broken)
     assert not (tmp_path / "out").exists()
+
+
+def test_two_jobs_never_write_at_once(corpus, tmp_path, tiny_bundle):
+    (tmp_path / "out").mkdir()
+    with sole_writer(str(tmp_path / "out")), pytest.raises(PipelineError, match=r"output.busy"):
+        tag([corpus / "*"], tmp_path / "out", tiny_bundle)
+    tag([corpus / "*"], tmp_path / "out", tiny_bundle)
 
 
 def test_output_that_is_a_file(corpus, tmp_path, tiny_bundle):

@@ -8,7 +8,7 @@ import pytest
 from pipelines import shard as sharding
 from pipelines.errors import PipelineError
 from pipelines.jobs import TagJob
-from pipelines.manifest import claim, done_shards, identity_digest, read_entries
+from pipelines.manifest import claim, done_shards, identity_digest, make_folders, read_entries
 from pipelines.shard import isolate, run_shard
 from pipelines.stages.tag import tag as real_tag
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
@@ -24,6 +24,7 @@ def job(tmp_path, tiny_bundle):
 
     def make(records, **options):
         given = TagJob(input=["x"], output=str(tmp_path / "out"), model=str(tiny_bundle), **options)
+        make_folders(given.output)
         claim(given.output, given.identity(info))
         (shard,) = shards(write_jsonl(tmp_path / "in.jsonl", records))
         return shard, given.task(info, identity_digest(given.identity(info)))
