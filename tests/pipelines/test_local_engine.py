@@ -1,5 +1,6 @@
 """The local engine: real worker processes."""
 
+import json
 import os
 import signal
 
@@ -7,7 +8,9 @@ import pytest
 from rich.console import Console
 
 from pipelines.engines import ENGINES, Settings, local
+from pipelines.errors import PipelineError
 from pipelines.jobs import TagJob
+from pipelines.plan import read_plan
 from pipelines.run import run_tag
 from spanmarker_core.errors import CoreError
 from tests.pipelines.helpers import all_rows, assert_same_rows, documents, tag, write_jsonl
@@ -79,3 +82,31 @@ def test_dead_worker_is_replaced_and_its_shard_tried_again(monkeypatch, corpus, 
     assert len(recorder.done) == len(set(recorder.done))
     tag([corpus], tmp_path / "inline", tiny_bundle)
     assert_same_rows(all_rows(tmp_path / "out"), all_rows(tmp_path / "inline"))
+
+
+@pytest.mark.faults
+def test_shard_that_kills_its_workers_fails_loudly_after_the_others(monkeypatch, corpus, tmp_path, tiny_bundle):
+    recorder = Recorder(kill=lambda shard, retries: "-00001-" in shard)
+    with pytest.raises(PipelineError, match=r"shards.failed.*1 of \d+ shards failed 3 times[^\n]*\n  in-00001-"):
+        run_pool(monkeypatch, corpus, tmp_path, tiny_bundle, recorder)
+    assert [shard[:8] for shard, _ in recorder.retries] == ["in-00001"] * 2
+    planned = {shard.name for shard in read_plan(f"{tmp_path}/out/plan.jsonl")}
+    assert {name for name in planned if not name.startswith("in-00001")} == set(recorder.done)
+    recorder.kill = lambda *shard: False
+    run(corpus, tmp_path / "out", tiny_bundle)
+    tag([corpus], tmp_path / "inline", tiny_bundle)
+    assert_same_rows(all_rows(tmp_path / "out"), all_rows(tmp_path / "inline"))
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_corpus(tmp_path, tiny_bundle):
+    peaks = []
+    for size in (300, 3000):
+        corpus = write_jsonl(tmp_path / f"{size}.jsonl", documents(size))
+        job = TagJob(
+            input=[str(corpus)], output=f"{tmp_path}/{size}", model=str(tiny_bundle), max_shard_bytes=20_000, threads=1
+        )
+        run_tag(job, Console(quiet=True))
+        report = json.loads((tmp_path / str(size) / "report.json").read_text())
+        peaks.append(report["output"]["worker_peak_rss_bytes"])
+    assert peaks[1] < 1.2 * peaks[0]
