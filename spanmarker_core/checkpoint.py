@@ -52,8 +52,8 @@ def import_span_marker(source: str | Path, output: str | Path) -> str:
     weights = _read_weights(source)
     labels = _labels(values, len(weights["classifier.weight"]), source)
     tokenizer = _read_tokenizer(source, values["encoder"].get("model_type"))
-    markers = [tokenizer.token_to_id(marker) for marker in ("<start>", "<end>")]
-    if None in markers:
+    markers = [id_ for id_ in map(tokenizer.token_to_id, ("<start>", "<end>")) if id_ is not None]
+    if len(markers) < 2:
         raise CoreError("checkpoint.not_span_marker", path=source, problem="its tokenizer has no <start> and <end>")
     config = _config(source, values, labels, tokenizer, markers, vocabulary=_embedding_rows(weights, source))
     network = build_network(config)
@@ -62,6 +62,10 @@ def import_span_marker(source: str | Path, output: str | Path) -> str:
     missing = sorted(name for name in expected if name not in weights)
     if missing:
         raise CoreError("checkpoint.not_span_marker", path=source, problem=f"it lacks weights {', '.join(missing[:5])}")
+    other = sorted(name for name, weight in expected.items() if weight.shape != weights[name].shape)
+    if other:
+        problem = f"its weights have other shapes than its config says: {', '.join(other[:5])}"
+        raise CoreError("checkpoint.not_span_marker", path=source, problem=problem)
     network.load_state_dict({name: weights[name] for name in expected})
     return save_bundle(output, config, network, tokenizer, model_card(config))
 

@@ -21,7 +21,7 @@ class CodedError(Exception):
         self.values = values
         super().__init__(f"[{code}] {self.MESSAGES[code].format(**values)}")
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[object, ...]:
         # The default passes the formatted message as the code, which breaks errors that cross processes.
         return _rebuild, (type(self), self.code, self.values)
 

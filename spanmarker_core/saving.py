@@ -1,11 +1,13 @@
 """Writes model bundles."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import nn
+from transformers import PretrainedConfig
 
 from spanmarker_core.bundle import CARD, CONFIG, TOKENIZER, WEIGHTS, ModelConfig, seal
 from spanmarker_core.errors import CoreError
@@ -57,7 +59,7 @@ def save_bundle(
     return seal(path)
 
 
-def encoder_facts(config: object) -> dict:
+def encoder_facts(config: PretrainedConfig) -> dict[str, Any]:
     """Return what a bundle keeps of an encoder's transformers config: no names, no paths, no labels."""
     values = config.to_dict()
     for key in (

@@ -1,7 +1,7 @@
 """A loaded model: words or text in, entities out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -216,8 +216,9 @@ class Tagger:
         entities = []
         columns = (getattr(found, name).tolist() for name in Candidates.__slots__)
         for _, document, sentence, word_start, word_end, start, end, label, score in zip(*columns, strict=True):
-            chars = (None, None, None) if texts is None else (start, end, texts[document][start:end])
-            entity = Entity(self.config.labels[label], score, word_start, word_end, *chars, sentence=sentence)
+            entity = Entity(self.config.labels[label], score, word_start, word_end, sentence=sentence)
+            if texts is not None:
+                entity = replace(entity, char_start=start, char_end=end, text=texts[document][start:end])
             entities.append((document, entity))
         return entities
 

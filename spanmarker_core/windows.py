@@ -312,10 +312,8 @@ class Packer:
         ids: Sequence[int],
         char_starts: Sequence[int] | None,
     ) -> Windows:
-        token_ids, columns = (
-            [np.zeros(0, np.int32)],
-            {name: [np.zeros(0, kind)] for name, kind in _WORD_TYPES.items()},
-        )
+        token_ids = [np.zeros(0, np.int32)]
+        columns: dict[str, list[np.ndarray]] = {name: [np.zeros(0, kind)] for name, kind in _WORD_TYPES.items()}
         for piece in pieces:
             sentence = sentences[piece.sentence]
             words = slice(piece.word_start, piece.word_end)

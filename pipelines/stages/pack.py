@@ -25,7 +25,9 @@ def pack(sentences: pa.RecordBatch, packer: Packer, context: Context) -> pa.Reco
     sentence_ids = sentences.column("sentence_id").to_pylist()
     document_ids = sentences.column("document_id").to_pylist()
     encoded = packer.encode_texts(texts)
-    parts, ids, window_ids = [], [], []
+    parts: list[Windows] = []
+    ids: list[str] = []
+    window_ids: list[int] = []
     rows_of_sentence: list[int] = []
     for document_id, places in groupby(range(len(texts)), key=document_ids.__getitem__):
         rows = list(places)
@@ -36,9 +38,10 @@ def pack(sentences: pa.RecordBatch, packer: Packer, context: Context) -> pa.Reco
             char_starts=[char_starts[row] for row in rows],
         )
         first_words = windows.word_offsets[:-1]
-        rows_of_sentence += [rows[place] for place in np.searchsorted(
-            [sentence_ids[row] for row in rows], windows.word_sentence[first_words]
-        )]
+        rows_of_sentence += [
+            rows[place]
+            for place in np.searchsorted([sentence_ids[row] for row in rows], windows.word_sentence[first_words])
+        ]
         parts.append(windows)
         ids += [document_id] * len(windows)
         window_ids += range(len(windows))

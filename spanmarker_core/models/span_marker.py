@@ -54,6 +54,7 @@ class SpanMarkerModel(nn.Module):
         nn.init.normal_(self.classifier.weight, std=getattr(config, "initializer_range", 0.02))
         nn.init.zeros_(self.classifier.bias)
         self.position_offset = position_offset
+        self.markers: Tensor
         self.register_buffer("markers", torch.tensor([start_marker_id, end_marker_id]), persistent=False)
 
     @classmethod

@@ -18,7 +18,7 @@ from spanmarker_core.windows import Context, Packer, Windows
 _PACK_SENTENCES = 2000
 
 
-class SpanExamples(Dataset):
+class SpanExamples(Dataset[int]):
     """Windows of annotated sentences; `collate` turns window numbers into a batch and its labels.
 
     Candidate spans and their labels are made when a batch is asked for, so the data set costs as much

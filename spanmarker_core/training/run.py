@@ -8,7 +8,7 @@ from time import monotonic
 
 import torch
 from torch import Tensor, nn
-from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
+from transformers import PrinterCallback, Trainer, TrainerControl, TrainingArguments, set_seed
 
 from spanmarker_core.bundle import packer_of
 from spanmarker_core.data import Sentence
@@ -57,6 +57,7 @@ class SpanTrainer(Trainer):
     def __init__(self, tagger: Tagger, dev: Sequence[Sentence], log: Callable[[str], None], **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.remove_callback(PrinterCallback)
+        self.control: TrainerControl
         self.tagger = tagger
         self.dev = dev
         self.say = log
@@ -68,6 +69,7 @@ class SpanTrainer(Trainer):
         metrics = {"eval_precision": micro.precision, "eval_recall": micro.recall, "eval_f1": micro.f1}
         self.say(f"epoch {self.state.epoch:.2f}: dev F1 {micro.f1:.2%}")
         self.log(metrics)
+        # Trainer's own loop reads `control` after this, which is how it learns that a checkpoint is due.
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
