@@ -94,7 +94,7 @@ def threshold_vector(threshold: Threshold, labels: Sequence[str]) -> np.ndarray 
     )
     if not valid:
         raise CoreError("call.bad_threshold", value=threshold, labels=", ".join(labels))
-    return np.array([by_label.get(label, 2.0) for label in labels], np.float32)
+    return np.array([by_label.get(label, 2.0) for label in labels], np.float64)
 
 
 def check_decoder(decoder: str) -> str:
@@ -152,14 +152,13 @@ def _nested(starts: list[int], ends: list[int]) -> list[int]:
     [0, 1]
     """
     kept: list[int] = []
+    over: dict[int, list[tuple[int, int]]] = {}  # word -> kept spans over it
     for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        if not any(
-            (start, end) == (starts[k], ends[k])
-            or start < starts[k] < end < ends[k]
-            or starts[k] < start < ends[k] < end
-            for k in kept
-        ):
+        near = (span for word in range(start, end) for span in over.get(word, ()))
+        if not any((s, e) == (start, end) or start < s < end < e or s < start < e < end for s, e in near):
             kept.append(index)
+            for word in range(start, end):
+                over.setdefault(word, []).append((start, end))
     return kept
 
 

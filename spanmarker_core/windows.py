@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
-from spanmarker_core.words import split_words
+from spanmarker_core.words import pretokenized_words, split_words
 
 #: `sentence`: a sentence alone. `document`: its neighbours in the document fill the window.
 CONTEXT_POLICIES = ("sentence", "document")
@@ -183,25 +183,27 @@ class Packer:
             [list(words) for words in sentences], is_pretokenized=True, add_special_tokens=False
         )
         unknown = [np.full(len(words), -1, np.int64) for words in sentences]
-        return [self._encoded(e, chars, chars) for e, chars in zip(encodings, unknown, strict=True)]
+        return [self._encoded(*_ids(e), chars, chars) for e, chars in zip(encodings, unknown, strict=True)]
 
     def encode_texts(self, texts: Sequence[str]) -> list[EncodedSentence]:
         """Encode sentences that are raw text, cut into words by the bundle's splitter."""
         if self.splitter == "tokenizer.v1":
             encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
-            chars = [_word_chars(e, text) for e, text in zip(encodings, texts, strict=True)]
-        else:
-            chars = [split_words(text) for text in texts]
-            words = [
-                [text[start:end] for start, end in zip(*bounds, strict=True)]
-                for text, bounds in zip(texts, chars, strict=True)
+            return [
+                self._encoded(np.array(e.ids, np.int32), *pretokenized_words(e, text))
+                for e, text in zip(encodings, texts, strict=True)
             ]
-            encodings = self.tokenizer.encode_batch(words, is_pretokenized=True, add_special_tokens=False)
-        return [self._encoded(e, *bounds) for e, bounds in zip(encodings, chars, strict=True)]
+        chars = [split_words(text) for text in texts]
+        words = [
+            [text[start:end] for start, end in zip(*bounds, strict=True)]
+            for text, bounds in zip(texts, chars, strict=True)
+        ]
+        encodings = self.tokenizer.encode_batch(words, is_pretokenized=True, add_special_tokens=False)
+        return [self._encoded(*_ids(e), *bounds) for e, bounds in zip(encodings, chars, strict=True)]
 
-    def _encoded(self, encoding: Encoding, char_start: np.ndarray, char_end: np.ndarray) -> EncodedSentence:
-        token_ids = np.array(encoding.ids, np.int32)
-        word_ids = np.array(encoding.word_ids, np.int64)
+    def _encoded(
+        self, token_ids: np.ndarray, word_ids: np.ndarray, char_start: np.ndarray, char_end: np.ndarray
+    ) -> EncodedSentence:
         words = np.arange(len(char_start))
         start = np.searchsorted(word_ids, words, "left").astype(np.int32)
         end = np.searchsorted(word_ids, words, "right").astype(np.int32)
@@ -230,7 +232,7 @@ class Packer:
         """Pack the sentences of one document, in order, into windows.
 
         Args:
-            sentences: the document's sentences; those without a token give no window.
+            sentences: the document's sentences; those without a word give no window.
             context: what a window shows around its sentence.
             document: number that the windows carry.
             sentence_ids: numbers that the words carry; by default 0, 1, 2, …
@@ -258,25 +260,26 @@ class Packer:
         """Return the document's tokens [left, right) that sentence `number` is shown in."""
         left, right = int(bounds[number]), int(bounds[number + 1])
         n_sentences = len(bounds) - 1
-        after = n_sentences - 1 - number
-        before = number
-        after = after if context.max_next is None else min(after, context.max_next)
-        before = before if context.max_prev is None else min(before, context.max_prev)
-        next_one, previous_one = number + 1, number - 1
-        while right - left < self.capacity and (after or before):
-            if after:
-                right = min(int(bounds[next_one + 1]), left + self.capacity)
-                next_one, after = next_one + 1, after - 1
-            if before and right - left < self.capacity:
-                left = max(int(bounds[previous_one]), right - self.capacity)
-                previous_one, before = previous_one - 1, before - 1
+        after = n_sentences if context.max_next is None else min(n_sentences, number + 1 + context.max_next)
+        before = 0 if context.max_prev is None else max(0, number - context.max_prev)
+        # The tokens that the limits allow; sentences are taken whole from both ends until the window is full.
+        lowest, highest = int(bounds[before]), int(bounds[after])
+        while right - left < self.capacity and (right < highest or left > lowest):
+            if right < highest:
+                # The end of the next sentence that has tokens: thousands without any cost one step.
+                following = int(bounds[np.searchsorted(bounds, right, "right")])
+                right = min(following, left + self.capacity)
+            if left > lowest and right - left < self.capacity:
+                preceding = int(bounds[np.searchsorted(bounds, left, "left") - 1])
+                left = max(preceding, right - self.capacity)
         return left, right
 
     def _cut(self, sentence: EncodedSentence, number: int, first: int) -> list["_Piece"]:
         """Cut a sentence longer than a window into overlapping pieces that own each word once.
 
-        A piece [start, end) owns the words whose spans of up to `entity_max_length` words end in it,
-        and begins as many words before its first own word, for context on both sides.
+        A piece [start, end) owns the words whose spans of up to `entity_max_length` words end in it when they
+        begin there, and starts as many words before its first own word, for context on both sides. A span
+        of more tokens than a window has can't be shown: only its shorter prefixes are candidates.
         """
         token_start, token_end = sentence.word_token_start, sentence.word_token_end
         n_words, reach = len(token_start), self.entity_max_length
@@ -287,6 +290,9 @@ class Packer:
             earliest = int(np.searchsorted(token_start, token_start[own] - self.capacity // 4, "left"))
             start = min(own, max(own - reach, earliest, 0))
             end = int(np.searchsorted(token_end, token_start[start] + self.capacity, "right"))
+            if end < n_words and end - reach < own:  # Words of many tokens: the spans need the context's place.
+                start = own
+                end = int(np.searchsorted(token_end, token_start[start] + self.capacity, "right"))
             own_end = n_words if end >= n_words else max(own + 1, end - reach + 1)
             pieces.append(
                 _Piece(
@@ -367,29 +373,6 @@ class _Piece:
     own_end: int
 
 
-def _word_chars(encoding: Encoding, text: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the character ranges of the pre-tokenizer's words, trimmed of white space.
-
-    A sentencepiece-like pre-tokenizer counts the space before a word as its first character.
-    A word without a token has an empty range.
-    """
-    word_ids = np.array(encoding.word_ids, np.int64)
-    if not len(word_ids):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    words = np.arange(word_ids[-1] + 1)
-    offsets = np.array(encoding.offsets, np.int64)
-    first = np.searchsorted(word_ids, words, "left")
-    last = np.searchsorted(word_ids, words, "right") - 1
-    starts = offsets[first, 0]
-    ends = np.where(last < first, starts, offsets[last, 1])
-
-    n = len(text)
-    solid = ~np.isin(np.frombuffer(text.encode("utf-32-le"), np.uint32), _WHITE_SPACE)
-    positions = np.arange(n)
-    next_solid = np.append(np.minimum.accumulate(np.where(solid, positions, n)[::-1])[::-1], n)
-    after_solid = np.append(0, np.maximum.accumulate(np.where(solid, positions + 1, 0)))
-    starts = np.minimum(next_solid[starts], ends)
-    return starts, np.maximum(starts, np.minimum(ends, after_solid[ends]))
-
-
-_WHITE_SPACE = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)
+def _ids(encoding: Encoding) -> tuple[np.ndarray, np.ndarray]:
+    """Return (token ids, the word of each token)."""
+    return np.array(encoding.ids, np.int32), np.array(encoding.word_ids, np.int64)

@@ -5,8 +5,11 @@ made for raw text in any script; `tokenizer.v1` takes the words of the tokenizer
 pre-tokenizer, which is what the `span_marker` library does with raw strings.
 """
 
+import unicodedata
+
 import numpy as np
 import regex
+from tokenizers import Encoding
 
 # Scripts written without spaces: one grapheme is one word, as in character-level NER data.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
@@ -19,7 +22,7 @@ _WORDS_V1 = regex.compile(
     | \p{{N}}+(?:[.,:]\p{{N}}+)+(?!{_RUN})      # 10,000  3.5  7:30
     | ['’](?:[sStTdDmM]|re|RE|ve|VE|ll|LL)(?!{_RUN})        # clitics stay whole: 's
     | {_RUN}+                                   # letters, marks, digits
-    | (?!\s)\X                                  # anything else, one grapheme: a mark, an emoji
+    | (?![\s\x1c-\x1f])\X                      # anything else, one grapheme: a mark, an emoji
     """,
     regex.VERBOSE | regex.VERSION1,
 )
@@ -41,3 +44,56 @@ def split_words(text: str) -> tuple[np.ndarray, np.ndarray]:
     """
     spans = np.array([match.span() for match in _WORDS_V1.finditer(text)], dtype=np.int64).reshape(-1, 2)
     return spans[:, 0], spans[:, 1]
+
+
+def pretokenized_words(encoding: Encoding, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the words that the tokenizer's own pre-tokenizer made of `text` (`tokenizer.v1`).
+
+    Its offsets are mended where they are not what they seem: white space that sentencepiece-like
+    pre-tokenizers count as part of a word is trimmed; characters that a normaliser composed into their
+    neighbour (decomposed accents, Hangul) are given back to the word they stand in; and words that share
+    characters ("…" is three words after NFKC) are one word.
+
+    Returns:
+        (word_ids, char_start, char_end): int64 [n_tokens], the word of each token; int64 [n_words] twice,
+        half-open, in code points of `text`, in order, without overlap. A word without a token has an empty range.
+    """
+    word_ids = np.array(encoding.word_ids, np.int64)
+    if not len(word_ids):
+        return word_ids, word_ids.copy(), word_ids.copy()
+    words = np.arange(word_ids[-1] + 1)
+    offsets = np.array(encoding.offsets, np.int64)
+    first = np.searchsorted(word_ids, words, "left")
+    last = np.searchsorted(word_ids, words, "right") - 1
+    starts = offsets[first, 0]
+    ends = np.where(last < first, starts, offsets[last, 1])
+
+    n = len(text)
+    solid = ~np.isin(np.frombuffer(text.encode("utf-32-le"), np.uint32), _WHITE_SPACE)
+    positions = np.arange(n)
+    next_solid = np.append(np.minimum.accumulate(np.where(solid, positions, n)[::-1])[::-1], n)
+    after_solid = np.append(0, np.maximum.accumulate(np.where(solid, positions + 1, 0)))
+    starts = np.minimum(next_solid[starts], ends)
+    ends = np.maximum(starts, np.minimum(ends, after_solid[ends]))
+
+    own = np.append(True, starts[1:] >= np.maximum.accumulate(ends)[:-1])
+    groups = np.flatnonzero(own)
+    word_ids = (np.cumsum(own) - 1)[word_ids]
+    starts, ends = starts[groups], np.maximum.reduceat(ends, groups)
+    return word_ids, starts, _grown(text, starts, ends, solid)
+
+
+def _grown(text: str, starts: np.ndarray, ends: np.ndarray, solid: np.ndarray) -> np.ndarray:
+    """Return `ends` moved over the visible characters right behind a word that no word owns."""
+    depth = np.zeros(len(text) + 1, np.int64)
+    np.add.at(depth, starts, 1)
+    np.add.at(depth, ends, -1)
+    free = solid & (np.cumsum(depth)[:-1] == 0)
+    ends = ends.copy()
+    for word in np.flatnonzero((ends > starts) & np.append(free, False)[ends]):
+        while ends[word] < len(text) and free[ends[word]] and unicodedata.category(text[ends[word]])[0] != "C":
+            ends[word] += 1
+    return ends
+
+
+_WHITE_SPACE = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)

@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,6 +39,20 @@ def test_flat():
 
 def test_nested_keeps_what_lies_inside_drops_what_crosses_and_gives_a_span_one_label():
     assert spans(decode(candidates(NEW_YORK), "nested.v1")) == [(0, 2, 1), (1, 2, 1), (3, 4, 1)]
+
+
+@pytest.mark.parametrize("decoder", sorted(DECODERS))
+def test_thousands_of_entities_in_one_sentence(decoder):
+    rows = [(0, 2 * i, 2 * i + 2, 1, 0.5) for i in range(20_000)]
+    began = time.monotonic()
+    assert len(decode(candidates(rows), decoder)) == 20_000
+    assert time.monotonic() - began < 5
+
+
+def test_no_score_below_its_threshold_by_rounding():
+    scores = np.array([[0.3, 0.7]], np.float32)
+    assert float(scores[0, 1]) < 0.7
+    assert len(select_pairs(scores, 0, threshold_vector(0.7, ["O", "A"]))[0]) == 0
 
 
 def test_all():

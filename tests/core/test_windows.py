@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -130,6 +132,9 @@ def test_special_tokens_in_the_text_are_text():
     [
         " Müller  flew,\tto Zürich. ",
         "a\nb\u00a0c",
+        "\u1109\u1165\u110b\u116e\u11af \u1112\u1161\u11ab\u1100\u1173\u11af Paris",
+        "cafe\u0301, \uff76\uff9e x",
+        "a … b",
         "\u1112\u1161\u11ab\u1100\u1173\u11af ﬁne ½",
         "e\u0301a \u2063 b",
         "👩‍👩‍👧 ok",
@@ -146,9 +151,14 @@ def test_word_characters_have_no_space_at_their_edges_and_are_in_order(family, s
         assert surface == surface.strip()
         assert position <= start <= end <= len(text)
         position = end
-    if splitter == "words.v1":
-        surfaces = [text[s:e] for s, e in zip(encoded.word_char_start, encoded.word_char_end, strict=True)]
-        assert "".join(surfaces) == "".join(text.split())
+    surfaces = [text[s:e] for s, e in zip(encoded.word_char_start, encoded.word_char_end, strict=True)]
+    # Tokenizers drop what has no width; nothing else but white space lies outside the words.
+    dropped = "\u2063" if splitter == "tokenizer.v1" else ""
+    assert visible("".join(surfaces), dropped) == visible(text, dropped)
+
+
+def visible(text: str, dropped: str) -> str:
+    return "".join(text.replace(dropped, "").split())
 
 
 def test_take_and_concatenate():
@@ -160,3 +170,32 @@ def test_take_and_concatenate():
     for name in Windows.__slots__:
         assert getattr(back, name).tolist() == getattr(windows, name).tolist()
         assert getattr(joined, name).tolist() == getattr(windows, name).tolist()
+
+
+def test_words_that_share_characters_are_one_word():
+    packer = tiny_packer("xlm-roberta", splitter="tokenizer.v1")
+    encoded = packer.encode_texts(["a … b"])[0]
+    assert list(zip(encoded.word_char_start, encoded.word_char_end, strict=True)) == [(0, 1), (2, 3), (4, 5)]
+
+
+def test_context_over_thousands_of_sentences_without_tokens_is_quick():
+    packer = tiny_packer()
+    encoded = packer.encode_words([["\u2063"]] * 20_000 + [["the"]])
+    began = time.monotonic()
+    windows = packer.pack(encoded, Context("document"))
+    assert time.monotonic() - began < 5
+    assert len(windows) == 20_001
+    assert tokens_of(windows, 0)[1:-1].tolist() == encoded[-1].token_ids.tolist()
+
+
+def test_words_of_many_tokens_lose_no_candidate_that_fits():
+    packer = PACKERS[48]  # 46 tokens of text
+    encoded = packer.encode_words([["q" * 20] * 12])[0]
+    assert encoded.word_token_end[0] == 20
+    windows = packer.pack([encoded], Context())
+    spans = candidate_spans(windows, packer.entity_max_length)
+    found = {
+        (int(windows.word_index[a]), int(windows.word_index[b]))
+        for a, b in zip(spans.first_word, spans.last_word, strict=True)
+    }
+    assert found == {(i, j) for i in range(12) for j in range(i, min(i + 2, 12))}

@@ -70,6 +70,12 @@ def blank_words(sentence) -> set[int]:
     return {word for word, (start, end) in enumerate(chars) if not sentence["input"][start:end].strip()}
 
 
+def doubled_words(sentence) -> bool:
+    """Whether the library sees several words at one place, such as three in "…" (golden/faults.json)."""
+    chars = sentence.get("word_chars", [])
+    return any(start < end for (start, _), (_, end) in zip(chars[1:], chars, strict=False))
+
+
 @pytest.mark.parametrize(("family", "name"), CASES)
 def test_tokens_spans_and_probabilities(bundles, family, name):
     model = bundles(family)
@@ -87,6 +93,9 @@ def test_tokens_spans_and_probabilities(bundles, family, name):
         expected = case["sentences"][number]
         tokens = windows.token_ids[windows.token_offsets[window] : windows.token_offsets[window + 1]]
         assert tokens.tolist() == expected["input_ids"]
+        if doubled_words(expected):
+            assert (family, name) == ("xlm-roberta", "texts")
+            continue
         rows = slice(spans.offsets[window], spans.offsets[window + 1])
         ours = {
             (int(windows.word_index[first]), int(windows.word_index[last]) + 1): (int(start), int(end), row)
@@ -122,8 +131,8 @@ def test_entities(bundles, family, name):
     starts, ends = getattr(found, f"{places}_start"), getattr(found, f"{places}_end")
     excused = []
     for number, sentence in enumerate(case["sentences"]):
-        if blank_words(sentence):
-            # The library lets entities begin and end in white space (golden/faults.json).
+        if blank_words(sentence) or doubled_words(sentence):
+            # The library's entities begin and end in white space, or share characters (golden/faults.json).
             excused.append(number)
             continue
         ours = sorted(
@@ -138,7 +147,7 @@ def test_entities(bundles, family, name):
         if case["kind"] == "text":
             for entity in sentence["entities"]:
                 assert entity["span"] == sentence["input"][entity["char_start_index"] : entity["char_end_index"]]
-    assert len(excused) <= (3 if (family, name) == ("roberta", "texts") else 0)
+    assert len(excused) == {("roberta", "texts"): 3, ("xlm-roberta", "texts"): 1}.get((family, name), 0)
 
 
 def test_public_calls_give_the_same(bundles):
