@@ -286,10 +286,11 @@ def _document_rows(
     tagged_words = samples["word_tag"]
     word_places = sample_places[pc.list_parent_indices(tagged_words).to_numpy()]
     own = tagged_words.flatten().to_numpy(zero_copy_only=False)
+    long = samples["word_long"].flatten().to_numpy(zero_copy_only=False)
     columns = {
         "n_sentences": group.n_sentences,
         "n_words": np.bincount(word_places[own], minlength=count),
-        "n_long_words": np.bincount(sample_places, weights=samples["n_long_words"].to_numpy(), minlength=count),
+        "n_long_words": np.bincount(word_places[own & long], minlength=count),
         "n_windows": np.bincount(sample_places, minlength=count),
         "n_entities": np.bincount(_places(annotations, documents), minlength=count),
     }

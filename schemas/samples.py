@@ -28,5 +28,5 @@ SAMPLES = Table.define(
     ("word_sentence", _INT32S, "sentence_id of each word"),
     ("word_index", _INT32S, "number of each word in its sentence, from 0"),
     ("word_tag", _BOOLS, "whether candidate spans that begin at this word belong to this window"),
-    ("n_long_words", pa.int32(), "tagged words too long for a window, shown to the model as one unknown token"),
+    ("word_long", _BOOLS, "whether the word is too long for a window and shown as one unknown token"),
 )

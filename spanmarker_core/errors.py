@@ -64,8 +64,12 @@ class CoreError(CodedError):
         "call.lengths_differ": "{what} has {found} items and the sentences are {expected}. Give one a sentence.",
         "call.unknown_option": "{option} {value!r} is not one of {choices}.",
         "call.not_a_list": "{call} takes a list of {items}, not one string. Put it into a list.",
-        "call.limit_without_context": "max_prev_context and max_next_context limit the context that the call names. "
-        "Give context='document' too; without it the bundle's own policy and limits hold.",
+        "call.limit_without_context": "max_prev_context and max_next_context limit context 'document' only. "
+        "Name it beside them; without a context, the bundle's own policy and limits hold.",
+        "call.bad_limit": "{name} {value!r} is not a number of sentences: 0 or more, or None for all that fit.",
+        "call.ids_without_documents": "sentence_ids place a sentence in its document: give document_ids too.",
+        "call.half_a_character": "{what} {index} holds half a surrogate pair (U+{unit:04X}), which is no text. "
+        "Decode it anew from its bytes.",
         "call.not_words": "sentence {index} is {kind}, not a list of words. For raw text call tag_text.",
         "call.not_text": "text {index} is {kind}, not a string. For words call tag_words.",
         "call.bad_threshold": "threshold {value!r} is not a number from 0 to 1 (or a dict of label to such numbers "
@@ -90,5 +94,7 @@ class CoreError(CodedError):
         "data.scheme_mismatch": "{path} holds {holds}, which scheme {scheme} can't read. Use --scheme: {schemes}.",
         "data.empty": "{path} holds no sentences.",
         "data.no_entities": "{path} holds no entities, so there is nothing to learn or score.",
+        "data.no_common_label": "none of the gold labels ({found}) is one of the model's ({labels}). "
+        "Rename the labels of the data, or take a model that was trained on them.",
         "data.unknown_label": "{path}: label {label!r} is not one of the model's: {labels}.",
     }

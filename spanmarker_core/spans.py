@@ -69,6 +69,11 @@ def candidate_spans(windows: Windows, entity_max_length: int) -> Spans:
 
 
 def count_candidates(windows: Windows, entity_max_length: int) -> np.ndarray:
-    """Return an upper bound of each window's number of candidate spans, int64 [n], without listing them."""
-    tagged = ragged_offsets(windows.word_tag)[windows.word_offsets]
+    """Return an upper bound of each window's number of candidate spans, int64 [n], without listing them.
+
+    It is 0 only for a window that has none.
+    """
+    tagged = ragged_offsets(windows.word_tag & (windows.word_token_end > windows.word_token_start))[
+        windows.word_offsets
+    ]
     return np.diff(tagged) * entity_max_length

@@ -18,7 +18,7 @@ from spanmarker_core.models import ARCHITECTURES
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.sentences import split_sentences
 from spanmarker_core.spans import candidate_spans
-from spanmarker_core.windows import CONTEXT_POLICIES, Context, Packer, Windows
+from spanmarker_core.windows import Context, Packer, Windows
 
 #: Text and marker tokens that go through the encoder as one batch.
 MAX_BATCH_TOKENS = 8192
@@ -36,7 +36,7 @@ class Entity:
         word_start, word_end: words of its sentence.
         char_start, char_end: code points of the text it came from; None for word input.
         text: the exact slice of that text; None for word input.
-        sentence: number of the sentence in its text or document.
+        sentence: number of the sentence in its text; for words, place in the list that was given.
     """
 
     label: str
@@ -93,13 +93,15 @@ class Tagger:
             A list of entities a text, by position.
 
         Raises:
-            CoreError: `call.not_text`, `call.unknown_option`, `call.bad_threshold`.
+            CoreError: `call.*`, with what is wrong.
         """
         if isinstance(texts, str):
             raise CoreError("call.not_a_list", call="tag_text", items="texts")
+        texts = list(texts)
         for index, text in enumerate(texts):
             if not isinstance(text, str):
                 raise CoreError("call.not_text", index=index, kind=type(text).__name__)
+            _check_characters("text", index, text)
         policy = self._context(context, max_prev_context, max_next_context)
         parts = []
         for number, text in enumerate(texts):
@@ -135,13 +137,17 @@ class Tagger:
             A list of entities a sentence, in the order given.
 
         Raises:
-            CoreError: `call.not_words`, `call.lengths_differ`, `call.unknown_option`, `call.bad_threshold`.
+            CoreError: `call.*`, with what is wrong.
         """
         if isinstance(sentences, str):
             raise CoreError("call.not_a_list", call="tag_words", items="sentences")
+        sentences = list(sentences)
         for index, words in enumerate(sentences):
-            if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+            if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
                 raise CoreError("call.not_words", index=index, kind=type(words).__name__)
+            _check_characters("sentence", index, *words)
+        if sentence_ids is not None and document_ids is None:
+            raise CoreError("call.ids_without_documents")
         for what, ids in (("document_ids", document_ids), ("sentence_ids", sentence_ids)):
             if ids is not None and len(ids) != len(sentences):
                 raise CoreError("call.lengths_differ", what=what, found=len(ids), expected=len(sentences))
@@ -197,8 +203,6 @@ class Tagger:
             if max_prev is not None or max_next is not None:
                 raise CoreError("call.limit_without_context")
             return self.config.context
-        if policy not in CONTEXT_POLICIES:
-            raise CoreError("call.unknown_option", option="context", value=policy, choices=", ".join(CONTEXT_POLICIES))
         return Context(policy, max_prev, max_next)
 
     def _entities(
@@ -290,6 +294,15 @@ def _documents(
         for document in members.values():
             document.sort(key=lambda index: sentence_ids[index])
     return list(members.values())
+
+
+def _check_characters(what: str, index: int, *texts: str) -> None:
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            unit = ord(text[error.start])
+            raise CoreError("call.half_a_character", what=what, index=index, unit=unit) from error
 
 
 def _no_candidates() -> Candidates:

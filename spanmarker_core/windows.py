@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
+from spanmarker_core.errors import CoreError
 from spanmarker_core.words import pretokenized_words, split_words
 
 #: `sentence`: a sentence alone. `document`: its neighbours in the document fill the window.
@@ -25,11 +26,28 @@ class Context:
     With policy `document`, sentences are added in turn, next then previous, until the window is full
     (the last one may be cut at a token: it is context only) or the limits are reached.
     `max_prev` and `max_next` count sentences; None is as many as fit. Source: thesis 2.2.4.
+
+    Raises:
+        CoreError: `call.unknown_option`, `call.bad_limit`, `call.limit_without_context`.
     """
 
     policy: str = "sentence"
     max_prev: int | None = None
     max_next: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.policy not in CONTEXT_POLICIES:
+            raise CoreError(
+                "call.unknown_option", option="context", value=self.policy, choices=", ".join(CONTEXT_POLICIES)
+            )
+        for name in ("max_prev", "max_next"):
+            limit = getattr(self, name)
+            if limit is None:
+                continue
+            if self.policy == "sentence":
+                raise CoreError("call.limit_without_context")
+            if type(limit) is not int or limit < 0:
+                raise CoreError("call.bad_limit", name=f"{name}_context", value=limit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,6 @@ def pack(sentences: pa.RecordBatch, packer: Packer, context: Context) -> pa.Reco
         texts[row][start - char_starts[row] : end - char_starts[row]]
         for row, start, end in zip(rows_of_sentence, starts.tolist(), ends.tolist(), strict=True)
     ]
-    long_words = np.add.reduceat(windows.word_long & windows.word_tag, windows.word_offsets[:-1], dtype=np.int32)
     return pa.RecordBatch.from_arrays(
         [
             pa.array(ids, pa.large_string()),
@@ -64,7 +63,6 @@ def pack(sentences: pa.RecordBatch, packer: Packer, context: Context) -> pa.Reco
             pa.array(starts),
             _lists(windows.token_offsets, windows.token_ids),
             *(_lists(windows.word_offsets, getattr(windows, name)) for name in WORD_COLUMNS),
-            pa.array(long_words),
         ],
         schema=SAMPLES.schema,
     )

@@ -72,7 +72,6 @@ def windows_of(samples: pa.RecordBatch) -> Windows:
         token_offsets=token_offsets,
         token_ids=token_ids,
         word_offsets=word_offsets,
-        word_long=np.zeros(len(columns["word_tag"]), np.bool_),
         **columns,
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.batches import document_batches
 from spanmarker_core.decoding import Threshold
+from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.metrics import EvaluationResult, SpanScorer
 from spanmarker_core.tagger import Tagger
 
@@ -20,8 +21,13 @@ def evaluate(
         model: a loaded model.
         sentences: annotated; the sentences of a document next to each other, in order. Streamed.
         decoder, threshold: as in `Tagger.tag_words`.
+
+    Raises:
+        CoreError: `data.no_entities` where there is nothing to score; `data.no_common_label` where the model
+            has a class for none of it. Gold of single labels that the model doesn't know counts as missed.
     """
     scorer = SpanScorer(entity_max_length=model.config.entity_max_length)
+    known = set(model.config.labels) - {model.config.outside}
     for batch in document_batches(sentences, _SENTENCES_A_CALL):
         tagged = model.tag_words(
             [sentence.words for sentence in batch],
@@ -32,4 +38,10 @@ def evaluate(
         for sentence, entities in zip(batch, tagged, strict=True):
             predicted = [Span(entity.word_start, entity.word_end, entity.label) for entity in entities]
             scorer.add(sentence.entities, predicted)
-    return scorer.result()
+    result = scorer.result()
+    gold = {label for label, scores in result.per_label.items() if scores.support}
+    if not gold:
+        raise CoreError("data.no_entities", path="the evaluation data")
+    if not gold & known:
+        raise CoreError("data.no_common_label", found=", ".join(sorted(gold)), labels=", ".join(sorted(known)))
+    return result

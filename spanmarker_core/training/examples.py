@@ -12,7 +12,7 @@ from spanmarker_core.data import Sentence
 from spanmarker_core.data.batches import document_batches
 from spanmarker_core.errors import CoreError
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.spans import candidate_spans
+from spanmarker_core.spans import candidate_spans, count_candidates
 from spanmarker_core.windows import Context, Packer, Windows
 
 _PACK_SENTENCES = 2000
@@ -62,8 +62,14 @@ class SpanExamples(Dataset[int]):
             for sentence in batch:
                 gold.extend((number, *entity) for entity in self._gold(sentence, label_index))
                 number += 1
-        self.windows = Windows.concatenate(parts)
+        windows = Windows.concatenate(parts)
+        # A window without candidates, such as one of words without tokens, has nothing to learn from.
+        self.windows = windows.take(np.flatnonzero(count_candidates(windows, packer.entity_max_length)))
         table = np.array(sorted(gold), np.int64).reshape(-1, 4)
+        same_span = (table[1:, :3] == table[:-1, :3]).all(axis=1)
+        #: Spans with several labels: one class a span can be learned, the first by name.
+        self.spans_of_several_labels = int(same_span.sum())
+        table = table[np.append(True, ~same_span)[: len(table)]]
         self.gold_keys = self._key(table[:, 0], table[:, 1], table[:, 2])
         self.gold_labels = table[:, 3]
 

@@ -18,7 +18,7 @@ from spanmarker_core.evaluation.reach import length_report
 from spanmarker_core.evaluation.run import evaluate
 from spanmarker_core.model_card import model_card
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.saving import check_output, save_bundle
+from spanmarker_core.saving import WEIGHT_DTYPES, check_output, save_bundle
 from spanmarker_core.tagger import Tagger, choose_device
 from spanmarker_core.training.encoder import new_model
 from spanmarker_core.training.examples import SpanExamples
@@ -97,18 +97,28 @@ def train(
         log: takes lines about progress.
 
     Raises:
-        CoreError: `bundle.output_exists`, `encoder.*`, `data.no_entities`, `data.unknown_label`.
+        CoreError: `bundle.output_exists`, `encoder.*`, `data.no_entities`, `data.no_common_label`.
     """
     check_output(output)
-    labels = sorted({entity.label for sentence in train_sentences for entity in sentence.entities})
-    if not labels:
-        raise CoreError("data.no_entities", path="the training data")
+    labels, dev_labels = (
+        sorted({entity.label for sentence in sentences for entity in sentence.entities})
+        for sentences in (train_sentences, dev_sentences)
+    )
+    for found, path in ((labels, "the training data"), (dev_labels, "the dev data")):
+        if not found:
+            raise CoreError("data.no_entities", path=path)
+    if not set(labels) & set(dev_labels):
+        raise CoreError("data.no_common_label", found=", ".join(dev_labels), labels=", ".join(labels))
+    if unseen := sorted(set(dev_labels) - set(labels)):
+        log(f"Labels of dev that training never shows, which count as misses: {', '.join(unseen)}")
     log(length_report(train_sentences, settings.entity_max_length).to_text())
     set_seed(settings.seed)
     config, network, tokenizer = new_model(encoder_path, labels, settings)
     device = choose_device(settings.device)
     packer = packer_of(config, tokenizer)
     examples = SpanExamples(train_sentences, packer, settings.context, config.labels, config.outside_index)
+    if examples.spans_of_several_labels:
+        log(f"{examples.spans_of_several_labels} spans have several labels; the first by name is learned.")
     tagger = Tagger(config, packer, network, device)
     with tempfile.TemporaryDirectory(prefix="spanmarker-train-") as scratch:
         trainer = SpanTrainer(
@@ -124,6 +134,8 @@ def train(
         began = monotonic()
         steps = trainer.train().global_step
         seconds = monotonic() - began
+    # The figures are those of the weights as they are stored.
+    network.to(WEIGHT_DTYPES[settings.weight_dtype]).to(torch.float32)
     dev = evaluate(tagger, dev_sentences)
     measured = {
         "settings": asdict(settings),

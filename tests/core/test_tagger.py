@@ -120,11 +120,23 @@ def test_coded_errors(tiny):
         (lambda: tiny.tag_words(WORDS, decoder="best"), "call.unknown_option"),
         (lambda: tiny.tag_words(WORDS, threshold=7), "call.bad_threshold"),
         (lambda: tiny.tag_words(WORDS, max_prev_context=1), "call.limit_without_context"),
+        (lambda: tiny.tag_words(WORDS, context="sentence", max_next_context=1), "call.limit_without_context"),
+        (lambda: tiny.tag_words(WORDS, context="document", max_prev_context=-1), "call.bad_limit"),
+        (lambda: tiny.tag_words(WORDS, context="document", max_next_context="1"), "call.bad_limit"),
+        (lambda: tiny.tag_words(WORDS, sentence_ids=[0, 1, 2, 3]), "call.ids_without_documents"),
+        (lambda: tiny.tag_words([None]), "call.not_words"),
+        (lambda: tiny.tag_words([["a", "\ud800"]]), "call.half_a_character"),
+        (lambda: tiny.tag_text(["a \udfff"]), "call.half_a_character"),
     ]:
         with pytest.raises(CoreError) as caught:
             call()
         assert caught.value.code == code
         assert pickle.loads(pickle.dumps(caught.value)).code == code
+
+
+def test_takes_any_iterable(tiny):
+    assert tiny.tag_text(text for text in [TEXT]) == tiny.tag_text([TEXT])
+    assert tiny.tag_words(tuple(words) for words in WORDS) == tiny.tag_words(WORDS)
 
 
 def test_a_small_call_is_quick(tiny):

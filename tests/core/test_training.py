@@ -86,13 +86,14 @@ def test_same_seed_same_weights_another_seed_other_weights(encoder, tmp_path):
 
 
 def test_the_best_epoch_is_kept(encoder, tmp_path):
-    """A rate that ruins the model in later epochs must not reach the bundle."""
+    """A rate that unlearns in its last epochs what it had learned must not reach the bundle."""
     lines = []
     data = sentences()
-    settings = replace(SETTINGS, epochs=4)
+    settings = replace(SETTINGS, learning_rate=5e-3, batch_size=4, epochs=10, seed=4)
     result = train(data, data[:40], encoder, tmp_path / "bundle", settings, log=lines.append)
     scores = [float(line.split("F1 ")[1].rstrip("%")) for line in lines if "dev F1" in line]
-    assert len(scores) == 4
+    assert len(scores) == 10
+    assert scores[-1] < max(scores), "the run got better to its end, so it shows nothing: take another seed"
     assert 100 * result.dev.micro.f1 == pytest.approx(max(scores), abs=0.01)
 
 
@@ -117,6 +118,29 @@ def test_labels_of_windows_are_the_gold_spans(encoder, policy):
     assert labels[labels != 0].tolist() == gold
     with pytest.raises(CoreError, match=r"data\.unknown_label"):
         SpanExamples([Sentence("a", 0, ["x"], [Span(0, 1, "event")])], packer, Context(), config.labels, 0)
+
+
+def test_windows_without_candidates_are_left_out(encoder, tmp_path):
+    data = [*sentences()[:3], Sentence("blank", 0, ["\u2063"], [])]
+    result = train(data, data, encoder, tmp_path / "b", replace(SETTINGS, epochs=1, batch_size=1), log=quiet)
+    assert result.steps == 3
+
+
+def test_several_labels_on_a_span_are_told(encoder, tmp_path):
+    lines = []
+    data = [Sentence("a", 0, ["paris", "is"], [Span(0, 1, "location"), Span(0, 1, "person")])]
+    train(data, data, encoder, tmp_path / "b", replace(SETTINGS, epochs=1), log=lines.append)
+    assert "1 spans have several labels; the first by name is learned." in lines
+
+
+def test_evaluation_refuses_data_that_it_cannot_score(tiny):
+    known = Sentence("a", 0, ["Paris"], [Span(0, 1, "location")])
+    other = Sentence("b", 0, ["Paris"], [Span(0, 1, "event")])
+    assert evaluate(tiny, [known, other]).micro.support == 2
+    for data, code in (([other], "data.no_common_label"), ([Sentence("a", 0, ["x"], [])], "data.no_entities")):
+        with pytest.raises(CoreError) as caught:
+            evaluate(tiny, data)
+        assert caught.value.code == code
 
 
 def test_loss_by_hand():
