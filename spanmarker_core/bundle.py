@@ -11,20 +11,17 @@ Reading a bundle's facts (`read_info`) needs no torch, so a scheduler can check 
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
-from spanmarker_core.decoding import DECODERS, threshold_vector
-from spanmarker_core.errors import CoreError
-from spanmarker_core.windows import CONTEXT_POLICIES, Context, Packer
-from spanmarker_core.words import SPLITTERS
+from spanmarker_core.config_checks import check_config, check_vocabulary, read_context
+from spanmarker_core.errors import CoreError, UnusableError, refusing, unusable
+from spanmarker_core.windows import Context, Packer
 
 FORMAT_VERSION = 1
-#: Names that a config may hold; `models.ARCHITECTURES` has their classes.
-ARCHITECTURE_NAMES = ("span_marker.v1",)
 CONFIG, WEIGHTS, TOKENIZER, DIGESTS, CARD = (
     "config.json",
     "model.safetensors",
@@ -87,52 +84,24 @@ class ModelConfig:
         """Read config.json.
 
         Raises:
-            CoreError: `bundle.bad_config` or `bundle.format_too_new`.
+            CoreError: `bundle.bad_config`, `bundle.format_too_new`, `checkpoint.no_outside_label`,
+                `encoder.entity_too_long`.
         """
-
-        def refuse(problem: str) -> CoreError:
-            return CoreError("bundle.bad_config", path=path, problem=problem)
-
-        try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise refuse(f"it is not JSON ({error})") from error
-        if not isinstance(values, dict):
-            raise refuse("it is not a JSON object")
-        version = values.get("format_version")
-        if not isinstance(version, int):
-            raise refuse("it has no format_version, so it is not a bundle's config")
-        if version > FORMAT_VERSION:
-            raise CoreError("bundle.format_too_new", path=path, found=version, limit=FORMAT_VERSION)
-        known = {f.name for f in fields(cls)}
-        if unknown := sorted(set(values) - known):
-            raise refuse(f"unknown keys {', '.join(unknown)}")
-        try:
-            context = Context(**values.pop("context", {}))
+        with refusing("bundle.bad_config", path=path):
+            values = _json_object(text)
+            version = values.get("format_version")
+            if type(version) is not int or version < 1:
+                raise UnusableError(f"format_version is {version!r}, so it is not a bundle's config")
+            if version > FORMAT_VERSION:
+                raise CoreError("bundle.format_too_new", path=path, found=version, limit=FORMAT_VERSION)
+            if unknown := sorted(set(values) - {f.name for f in fields(cls)}):
+                raise UnusableError(f"unknown keys {', '.join(unknown)}")
+            required = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
+            if missing := sorted(required - set(values)):
+                raise UnusableError(f"it lacks {', '.join(missing)}")
+            context = read_context(values.pop("context", {}))
             config = cls(context=context, **values)
-        except TypeError as error:
-            raise refuse(str(error)) from error
-        for name in (
-            "entity_max_length",
-            "max_tokens",
-            "position_offset",
-            "start_marker_id",
-            "end_marker_id",
-        ):
-            value = getattr(config, name)
-            if type(value) is not int or value < (name in ("entity_max_length", "max_tokens")):
-                raise refuse(f"{name} {value!r} is not a whole number it can use")
-        for what, value, choices in (
-            ("architecture", config.architecture, ARCHITECTURE_NAMES),
-            ("splitter", config.splitter, SPLITTERS),
-            ("context policy", context.policy, CONTEXT_POLICIES),
-            ("decoder", config.decoder, tuple(DECODERS)),
-        ):
-            if value not in choices:
-                raise refuse(f"{what} {value!r} is not one of {', '.join(choices)}")
-        if config.outside not in config.labels:
-            raise CoreError("checkpoint.no_outside_label", labels=", ".join(config.labels))
-        threshold_vector(config.threshold, config.labels)
+            check_config(config)
         return config
 
 
@@ -150,28 +119,36 @@ def read_info(path: str | Path) -> BundleInfo:
 
     Raises:
         CoreError: `bundle.not_found`, `bundle.missing_file`, `bundle.digest_mismatch`,
-            `bundle.bad_config`, `bundle.format_too_new`.
+            `bundle.bad_file`, and those of `ModelConfig.from_json`.
     """
     path = Path(path)
     if not (path / DIGESTS).is_file():
         raise CoreError("bundle.not_found", path=path, file=DIGESTS)
-    try:
-        digests = json.loads((path / DIGESTS).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CoreError("bundle.bad_config", path=path, problem=f"{DIGESTS} is not JSON ({error})") from error
+    with refusing("bundle.bad_file", path=path, file=DIGESTS):
+        digests = _json_object(_text(path / DIGESTS))
     for name in (CONFIG, WEIGHTS, TOKENIZER):
         if not (path / name).is_file():
             raise CoreError("bundle.missing_file", path=path, file=name)
         found, expected = _sha256(path / name), digests.get(name)
         if found != expected:
             raise CoreError("bundle.digest_mismatch", path=path, file=name, found=found, expected=expected)
-    config = ModelConfig.from_json((path / CONFIG).read_text(encoding="utf-8"), str(path))
+    with refusing("bundle.bad_file", path=path, file=CONFIG):
+        text = _text(path / CONFIG)
+    config = ModelConfig.from_json(text, str(path))
     return BundleInfo(path, _model_digest(digests), config)
 
 
 def read_packer(path: str | Path, config: ModelConfig) -> Packer:
-    """Return the packer of the bundle in `path`."""
-    return packer_of(config, Tokenizer.from_file(str(Path(path) / TOKENIZER)))
+    """Return the packer of the bundle in `path`.
+
+    Raises:
+        CoreError: `bundle.bad_file`.
+    """
+    with refusing("bundle.bad_file", path=path, file=TOKENIZER):
+        with unusable("it is not a tokenizer"):
+            tokenizer = Tokenizer.from_file(str(Path(path) / TOKENIZER))
+        check_vocabulary(tokenizer, config.encoder["vocab_size"])
+    return packer_of(config, tokenizer)
 
 
 def packer_of(config: ModelConfig, tokenizer: Tokenizer) -> Packer:
@@ -193,6 +170,23 @@ def seal(path: str | Path) -> str:
     digests = {name: _sha256(path / name) for name in (CONFIG, WEIGHTS, TOKENIZER)}
     (path / DIGESTS).write_text(json.dumps(digests, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return _model_digest(digests)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise UnusableError(f"it is not UTF-8 ({error})") from error
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnusableError(f"it is not JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise UnusableError("it is not a JSON object")
+    return values
 
 
 def _model_digest(digests: dict[str, str]) -> str:

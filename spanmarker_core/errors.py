@@ -8,6 +8,8 @@ a message from its code:
     CoreError: [bundle.missing_file] bundle/ has no config.json. ...
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -30,6 +32,34 @@ def _rebuild(kind: type[CodedError], code: str, values: dict[str, object]) -> Co
     return kind(code, **values)
 
 
+class UnusableError(Exception):
+    """What keeps a folder, a file or a config from being used, in words. Callers add the code and the path."""
+
+
+@contextmanager
+def refusing(code: str, **values: object) -> Iterator[None]:
+    """Turn an `UnusableError` into a `CoreError` with this code; its `problem` is what was said."""
+    try:
+        yield
+    except UnusableError as error:
+        raise CoreError(code, problem=str(error), **values) from error
+
+
+@contextmanager
+def unusable(what: str) -> Iterator[None]:
+    """Turn whatever another library raises over what it was given into an `UnusableError`.
+
+    tokenizers, safetensors, torch and a hundred model types each have their own exceptions, bare ones too.
+    """
+    try:
+        yield
+    except (CodedError, UnusableError):
+        raise
+    except Exception as error:
+        reason = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+        raise UnusableError(f"{what} ({reason})") from error
+
+
 class CoreError(CodedError):
     """An error of `spanmarker_core`: models, bundles, words, labels, annotated data."""
 
@@ -41,16 +71,23 @@ class CoreError(CodedError):
         "bundle.digest_mismatch": "{path}/{file} has SHA-256 {found}, but digests.json says {expected}. "
         "The file was changed or damaged after the bundle was saved: copy the bundle again.",
         "bundle.bad_config": "{path}/config.json can't be used: {problem}.",
+        "bundle.bad_file": "{path}/{file} can't be used: {problem}. Copy the bundle again, whole.",
         "bundle.format_too_new": "{path} has bundle format {found}, and this version reads up to {limit}. "
         "Upgrade spanmarker-pipelines.",
         "bundle.nan_weight": "{path}: weight {name} holds {count} values that are not finite. "
         "Training diverged or the file is damaged: use an earlier checkpoint.",
         "bundle.weights_mismatch": "{path}: weights and config disagree: {problem}.",
         "bundle.output_exists": "{path} already exists and is not empty. Choose another --output or remove it.",
+        "bundle.output_not_writable": "{path} can't be written: {reason}. Choose another --output.",
         # encoders
         "encoder.no_position_ids": "{encoder} can't carry levitated markers: {reason}. "
         "Use an encoder with absolute positions, such as BERT, RoBERTa, XLM-RoBERTa, ELECTRA or DistilBERT.",
         "encoder.no_fast_tokenizer": "{path} has no fast tokenizer (tokenizer.json), which word offsets need.",
+        "encoder.not_found": "{path} is not a folder. Encoders are read from local folders: download one first.",
+        "encoder.unreadable": "{path} can't be used as an encoder: {problem}.",
+        "encoder.too_few_layers": "encoder_layers {found} is not from 1 to {limit}, the layers of {path}.",
+        "encoder.entity_too_long": "entity_max_length {found} is more than the {limit} words that overlapping windows "
+        "of {max_tokens} tokens can hold. Lower entity_max_length, or raise max_tokens.",
         "encoder.window_too_long": "max_tokens {found} is more than the {limit} positions of this encoder.",
         "encoder.window_too_short": "max_tokens {found} is too short: a window needs at least {limit} tokens.",
         # checkpoints of the span_marker library

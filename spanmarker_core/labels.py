@@ -94,6 +94,10 @@ def label_problem(label: object) -> str | None:
         return f"{OUTSIDE!r} stands for no entity"
     if label != label.strip():
         return "it has white space at its edges"
+    try:
+        label.encode()
+    except UnicodeEncodeError:
+        return "it holds half a surrogate pair, which can't be stored"
     return None
 
 

@@ -1,5 +1,7 @@
 """Writes model bundles."""
 
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +11,37 @@ from tokenizers import Tokenizer
 from torch import nn
 from transformers import PretrainedConfig
 
-from spanmarker_core.bundle import CARD, CONFIG, TOKENIZER, WEIGHTS, ModelConfig, seal
+from spanmarker_core.bundle import CARD, CONFIG, DIGESTS, TOKENIZER, WEIGHTS, ModelConfig, seal
+from spanmarker_core.config_checks import without_code
 from spanmarker_core.errors import CoreError
+from spanmarker_core.pretrained import not_finite
 
 WEIGHT_DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
 def check_output(path: str | Path) -> None:
-    """Refuse a folder that holds something, before any work is done for it.
+    """Refuse a folder that holds something or can't be written, before any work is done for it.
+
+    Leaves nothing behind: folders made to find out are removed again.
 
     Raises:
-        CoreError: `bundle.output_exists`.
+        CoreError: `bundle.output_exists`, `bundle.output_not_writable`.
     """
     path = Path(path)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise CoreError("bundle.output_exists", path=path)
+    made: list[Path] = []
+    try:
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise CoreError("bundle.output_exists", path=path)
+        made = [folder for folder in (path, *path.parents) if not folder.exists()]
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path) as probe:
+            probe.write(b"probe")
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in the path
+        raise CoreError("bundle.output_not_writable", path=path, reason=error) from error
+    finally:
+        for folder in made:
+            with suppress(OSError, ValueError):
+                folder.rmdir()
 
 
 def save_bundle(
@@ -43,33 +61,31 @@ def save_bundle(
         dtype: "float32", or "float16" for half the size (weights are computed with in float32).
 
     Raises:
-        CoreError: `bundle.output_exists`.
+        CoreError: `bundle.output_exists`, `bundle.output_not_writable`, `bundle.nan_weight`.
     """
     check_output(path)
     path = Path(path)
-    path.mkdir(parents=True, exist_ok=True)
     weights = {
         name: weight.detach().cpu().to(WEIGHT_DTYPES[dtype]).contiguous()
         for name, weight in network.state_dict().items()
     }
-    save_file(weights, str(path / WEIGHTS), metadata={"format": "pt"})
-    (path / CONFIG).write_text(config.to_json(), encoding="utf-8")
-    tokenizer.save(str(path / TOKENIZER))
-    (path / CARD).write_text(card, encoding="utf-8")
-    return seal(path)
+    if bad := not_finite(weights):
+        raise CoreError("bundle.nan_weight", path=path, name=bad[0], count=bad[1])
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        save_file(weights, str(path / WEIGHTS), metadata={"format": "pt"})
+        (path / CONFIG).write_text(config.to_json(), encoding="utf-8")
+        tokenizer.save(str(path / TOKENIZER))
+        (path / CARD).write_text(card, encoding="utf-8")
+        return seal(path)
+    except Exception as error:  # a full disk is an OSError, a SafetensorError or, from tokenizers, a bare one
+        for name in (WEIGHTS, CONFIG, TOKENIZER, CARD, DIGESTS):
+            with suppress(OSError):
+                (path / name).unlink()
+        raise CoreError("bundle.output_not_writable", path=path, reason=error) from error
 
 
 def encoder_facts(config: PretrainedConfig) -> dict[str, Any]:
-    """Return what a bundle keeps of an encoder's transformers config: no names, no paths, no labels."""
-    values = config.to_dict()
-    for key in (
-        "_name_or_path",
-        "architectures",
-        "id2label",
-        "label2id",
-        "transformers_version",
-        "torch_dtype",
-        "dtype",
-    ):
-        values.pop(key, None)
-    return {key: value for key, value in values.items() if not key.startswith("_")}
+    """Return what a bundle keeps of an encoder's transformers config: no names, no paths, no labels, no code."""
+    names = ("architectures", "id2label", "label2id", "transformers_version")
+    return {key: value for key, value in without_code(config.to_dict()).items() if key not in names}

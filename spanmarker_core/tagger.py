@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from transformers import AutoConfig
 
 from spanmarker_core.batching import plan_batches
 from spanmarker_core.bundle import WEIGHTS, ModelConfig, read_info, read_packer
 from spanmarker_core.decoding import Candidates, Threshold, check_decoder, decode, select_pairs, threshold_vector
-from spanmarker_core.errors import CoreError
-from spanmarker_core.models import ARCHITECTURES
+from spanmarker_core.errors import CoreError, refusing, unusable
+from spanmarker_core.models import architecture
 from spanmarker_core.models.batch import Batch
+from spanmarker_core.pretrained import not_finite
 from spanmarker_core.sentences import split_sentences
 from spanmarker_core.spans import candidate_spans
 from spanmarker_core.windows import Context, Packer, Windows
@@ -242,27 +242,31 @@ def load(path: str | Path, device: str = "cpu", dtype: str = "float32") -> Tagge
         raise CoreError("call.unknown_option", option="dtype", value=dtype, choices=", ".join(DTYPES))
     target = choose_device(device)
     info = read_info(path)
-    network = build_network(info.config)
-    weights = load_file(info.path / WEIGHTS)
-    for name, weight in weights.items():
-        if not torch.isfinite(weight).all():
-            count = int((~torch.isfinite(weight)).sum())
-            raise CoreError("bundle.nan_weight", path=path, name=name, count=count)
+    packer = read_packer(path, info.config)
+    with refusing("bundle.bad_config", path=path):
+        network = build_network(info.config)
+    with refusing("bundle.bad_file", path=path, file=WEIGHTS), unusable("it can't be read as weights"):
+        weights = load_file(info.path / WEIGHTS)
+    if bad := not_finite(weights):
+        raise CoreError("bundle.nan_weight", path=path, name=bad[0], count=bad[1])
     expected = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
     found = {name: tuple(weight.shape) for name, weight in weights.items()}
     if expected != found:
         differing = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
         raise CoreError("bundle.weights_mismatch", path=path, problem=", ".join(differing[:5]))
     network.load_state_dict(weights)
-    return Tagger(info.config, read_packer(path, info.config), network.to(DTYPES[dtype]), target)
+    return Tagger(info.config, packer, network.to(DTYPES[dtype]), target)
 
 
 def build_network(config: ModelConfig) -> nn.Module:
-    """Build the model that a config describes, with random weights."""
-    values = dict(config.encoder)
-    return ARCHITECTURES[config.architecture].from_config(
-        config, AutoConfig.for_model(values.pop("model_type"), **values)
-    )
+    """Build the model that a config describes, with random weights.
+
+    Raises:
+        UnusableError: with what transformers has against the encoder's config.
+        CoreError: `encoder.no_position_ids`.
+    """
+    with unusable("its encoder can't be built"):
+        return architecture(config.architecture).from_config(config)
 
 
 def choose_device(device: str) -> torch.device:

@@ -75,7 +75,7 @@ def tiny_model(family: str = "bert", **overrides: object) -> tuple[ModelConfig, 
     start_marker = tokenizer.get_vocab_size()
     encoder = tiny_encoder(family, vocabulary=start_marker + 2)
     prefix, suffix = special_tokens(tokenizer)
-    offset = native_position_offset(encoder.config)
+    offset = native_position_offset(encoder)
     values = {
         "labels": LABELS,
         "entity_max_length": 4,

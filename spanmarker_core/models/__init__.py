@@ -2,14 +2,20 @@
 
 An architecture is a class with
 
-    from_config(config: ModelConfig) -> model      # empty weights, to be filled from a bundle
+    from_config(config: ModelConfig) -> model      # random weights, to be filled from a bundle
     forward(batch: Batch) -> Tensor                # [n_spans, n_labels] logits, spans as in the batch
 
-A new one is a file here and a line in `ARCHITECTURES`.
+A new one is a file here and a line in `ARCHITECTURES`, which is all that bundles and loading look at.
 """
 
-from spanmarker_core.models.span_marker import SpanMarkerModel
+from importlib import import_module
+from typing import Any
 
-ARCHITECTURES = {"span_marker.v1": SpanMarkerModel}
+#: Name in a config -> "module:class". Names only, so that a config can be checked without torch.
+ARCHITECTURES = {"span_marker.v1": "spanmarker_core.models.span_marker:SpanMarkerModel"}
 
-__all__ = ["ARCHITECTURES", "SpanMarkerModel"]
+
+def architecture(name: str) -> Any:
+    """Return the class behind a name of `ARCHITECTURES`. Imports torch."""
+    module, _, attribute = ARCHITECTURES[name].partition(":")
+    return getattr(import_module(module), attribute)

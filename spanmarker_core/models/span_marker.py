@@ -11,11 +11,16 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
 
 from spanmarker_core.attention import ATTENTION, MarkerPass, TextPass
 from spanmarker_core.bundle import ModelConfig
-from spanmarker_core.errors import CoreError
+from spanmarker_core.errors import CoreError, unusable
 from spanmarker_core.models.batch import Batch
+from spanmarker_core.pretrained import encoder_config
 
 #: Marker pairs that go through the encoder at once: bounds memory for any number of spans.
 MARKER_PAIRS_A_CHUNK = 1024
@@ -30,6 +35,10 @@ class SpanMarkerModel(nn.Module):
         start_marker_id, end_marker_id: rows of the embedding matrix for `<start>` and `<end>`.
         position_offset: position id of a window's first token (0 for BERT, 2 for RoBERTa, and 2 for
             every checkpoint of the `span_marker` library).
+
+    Raises:
+        CoreError: `encoder.no_position_ids`.
+        UnusableError: if the encoder can't run.
     """
 
     def __init__(
@@ -46,6 +55,7 @@ class SpanMarkerModel(nn.Module):
         if getattr(encoder, "pooler", None) is not None:
             encoder.pooler = None
         encoder.config._attn_implementation = ATTENTION
+        encoder.config.return_dict = True
         self.encoder = encoder
         config = encoder.config
         dropout = getattr(config, "hidden_dropout_prob", getattr(config, "dropout", 0.1))
@@ -56,12 +66,21 @@ class SpanMarkerModel(nn.Module):
         self.position_offset = position_offset
         self.markers: Tensor
         self.register_buffer("markers", torch.tensor([start_marker_id, end_marker_id]), persistent=False)
+        self._try_out()
+
+    @torch.no_grad()
+    def _try_out(self) -> None:
+        """Score one span, so that an encoder that can't run is refused here and not at the first text."""
+        self.eval()
+        with unusable("its encoder can't run with levitated markers"):
+            self(Batch(self.markers, [0, 2], [0, 1], torch.tensor([0]), torch.tensor([1])))
+        self.train()
 
     @classmethod
-    def from_config(cls, config: ModelConfig, encoder_config: PretrainedConfig) -> "SpanMarkerModel":
+    def from_config(cls, config: ModelConfig) -> "SpanMarkerModel":
         """Build the model that a bundle's config describes, with random weights."""
         return cls(
-            AutoModel.from_config(encoder_config, trust_remote_code=False),
+            AutoModel.from_config(encoder_config(config.encoder), trust_remote_code=False, attn_implementation="eager"),
             n_labels=len(config.labels),
             start_marker_id=config.start_marker_id,
             end_marker_id=config.end_marker_id,
@@ -131,19 +150,36 @@ def check_encoder(encoder: PreTrainedModel) -> None:
     Raises:
         CoreError: `encoder.no_position_ids`, with what is missing.
     """
+    config = encoder.config
     reason = None
     if "position_ids" not in inspect.signature(encoder.forward).parameters:
         reason = "it takes no position ids, which are how a marker points at its word"
-    elif getattr(encoder.config, "relative_attention", False) or position_kind(encoder.config) != "absolute":
+    elif _is_decoder(encoder):
+        reason = "it is a decoder, which doesn't see the words to the right"
+    elif getattr(config, "relative_attention", False) or position_kind(config) != "absolute":
         reason = "its positions are relative, so position ids don't place a marker on its word"
     elif not getattr(encoder, "_supports_attention_backend", False):
         reason = "its attention can't be replaced through transformers' attention interface"
-    elif getattr(encoder.config, "local_attention", None) or getattr(encoder.config, "sliding_window", None):
+    elif getattr(config, "local_attention", None) or getattr(config, "sliding_window", None):
         reason = "its local layers see a few neighbours only, and markers would have to follow their windows"
-    elif getattr(encoder.config, "is_decoder", False):
-        reason = "it is a decoder, which doesn't see the words to the right"
+    elif getattr(config, "num_key_value_heads", None) not in (None, config.num_attention_heads):
+        reason = "its queries share keys and values, which levitated attention keeps one a head"
     if reason:
         raise CoreError("encoder.no_position_ids", encoder=type(encoder).__name__, reason=reason)
+
+
+def _is_decoder(encoder: PreTrainedModel) -> bool:
+    """Say whether a model was made to see the words to the left only.
+
+    By its config, by its attention, and, for attention that doesn't say, by having a causal head in transformers
+    and no masked one.
+    """
+    if getattr(encoder.config, "is_decoder", False):
+        return True
+    if any(getattr(module, "is_causal", False) for module in encoder.modules()):
+        return True
+    model_type = encoder.config.model_type
+    return model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
 def position_kind(config: PretrainedConfig) -> str:
@@ -153,13 +189,14 @@ def position_kind(config: PretrainedConfig) -> str:
     return getattr(config, "position_embedding_type", None) or "absolute"
 
 
-def native_position_offset(config: PretrainedConfig) -> int:
+def native_position_offset(encoder: PreTrainedModel) -> int:
     """Return the position id that this encoder gave its first token in pretraining.
 
-    RoBERTa and its kin count from `padding_idx + 1`; the others from 0.
+    RoBERTa and its kin have a position for padding and count from the one after it; the others count from 0.
     """
-    if config.model_type in ("roberta", "xlm-roberta", "camembert"):
-        return config.pad_token_id + 1
+    for name, module in encoder.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return module.padding_idx + 1
     return 0
 
 

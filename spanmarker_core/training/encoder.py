@@ -3,22 +3,31 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from tokenizers import Tokenizer
 from torch import nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoModel, PreTrainedModel
 
 from spanmarker_core.bundle import ModelConfig
-from spanmarker_core.errors import CoreError
+from spanmarker_core.config_checks import MIN_WINDOW_TOKENS, check_config, check_vocabulary
+from spanmarker_core.errors import CoreError, UnusableError, refusing, unusable
 from spanmarker_core.models.span_marker import (
     SpanMarkerModel,
     check_encoder,
     max_window_tokens,
     native_position_offset,
 )
+from spanmarker_core.pretrained import (
+    encoder_config,
+    not_finite,
+    put_spaces_before_words,
+    quiet_transformers,
+    read_json,
+    read_tokenizer,
+    weight_files,
+)
 from spanmarker_core.saving import encoder_facts
 from spanmarker_core.training.settings import TrainingSettings
-
-_MIN_WINDOW_TOKENS = 16
 
 
 def new_model(
@@ -27,7 +36,7 @@ def new_model(
     """Build an untrained span-marker model on a pretrained encoder in a local folder.
 
     Args:
-        encoder_path: a transformers encoder with a fast tokenizer.
+        encoder_path: a transformers encoder (safetensors) with a fast tokenizer.
         labels: entity types, without "O".
         settings: limits and policies that the bundle will carry.
 
@@ -35,26 +44,34 @@ def new_model(
         (config, network, tokenizer).
 
     Raises:
-        CoreError: `encoder.*`.
+        CoreError: `encoder.*`, with what is wrong with the encoder, the limits or the labels.
     """
-    encoder_config = AutoConfig.from_pretrained(encoder_path, trust_remote_code=False)
-    if settings.encoder_layers is not None:
-        encoder_config.num_hidden_layers = settings.encoder_layers
-    # RoBERTa's vocabulary tells words by the space before them, which a list of words doesn't have.
-    wrapped = AutoTokenizer.from_pretrained(encoder_path, add_prefix_space=True, trust_remote_code=False)
-    if not wrapped.is_fast:
-        raise CoreError("encoder.no_fast_tokenizer", path=encoder_path)
-    encoder = AutoModel.from_pretrained(encoder_path, config=encoder_config, trust_remote_code=False)
+    path = Path(encoder_path)
+    if not path.is_dir():
+        raise CoreError("encoder.not_found", path=path)
+    with refusing("encoder.unreadable", path=path):
+        return _new_model(path, labels, settings)
+
+
+def _new_model(
+    path: Path, labels: Sequence[str], settings: TrainingSettings
+) -> tuple[ModelConfig, nn.Module, Tokenizer]:
+    encoder = _read_encoder(path, settings.encoder_layers)
     check_encoder(encoder)
-    offset = native_position_offset(encoder.config)
+    wrapped = read_tokenizer(path)
+    tokenizer = wrapped.backend_tokenizer
+    start_marker = encoder.get_input_embeddings().num_embeddings
+    check_vocabulary(tokenizer, start_marker)
+    put_spaces_before_words(tokenizer)
+    if wrapped.unk_token_id is None:
+        raise UnusableError("its tokenizer names no unknown token")
+    offset = native_position_offset(encoder)
     limit = max_window_tokens(encoder.config, offset)
     if settings.max_tokens > limit:
         raise CoreError("encoder.window_too_long", found=settings.max_tokens, limit=limit)
-    if settings.max_tokens < _MIN_WINDOW_TOKENS:
-        raise CoreError("encoder.window_too_short", found=settings.max_tokens, limit=_MIN_WINDOW_TOKENS)
-    start_marker = encoder.get_input_embeddings().num_embeddings
+    if settings.max_tokens < MIN_WINDOW_TOKENS:
+        raise CoreError("encoder.window_too_short", found=settings.max_tokens, limit=MIN_WINDOW_TOKENS)
     encoder.resize_token_embeddings(start_marker + 2, pad_to_multiple_of=8, mean_resizing=False)
-    tokenizer = wrapped.backend_tokenizer
     prefix, suffix = special_tokens(tokenizer)
     config = ModelConfig(
         labels=["O", *labels],
@@ -70,6 +87,7 @@ def new_model(
         splitter=settings.splitter,
         context=settings.context,
     )
+    check_config(config)
     network = SpanMarkerModel(
         encoder,
         n_labels=len(config.labels),
@@ -78,6 +96,36 @@ def new_model(
         position_offset=offset,
     )
     return config, network, tokenizer
+
+
+def _read_encoder(path: Path, layers: int | None) -> PreTrainedModel:
+    """Return the pretrained encoder, or its first `layers` layers, with weights in float32."""
+    config = encoder_config(read_json(path / "config.json"))
+    if layers is not None:
+        if not 1 <= layers <= config.num_hidden_layers:
+            raise CoreError("encoder.too_few_layers", found=layers, limit=config.num_hidden_layers, path=path)
+        config.num_hidden_layers = layers
+    if not weight_files(path, "model.safetensors"):
+        raise UnusableError(
+            "it has no model.safetensors. Pickled weights (pytorch_model.bin) are not read: "
+            "load them with transformers and save them with save_pretrained"
+        )
+    with quiet_transformers(), unusable("its weights can't be loaded"):
+        encoder, found = AutoModel.from_pretrained(
+            path,
+            config=config,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            trust_remote_code=False,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    if missing := sorted(name for name in found["missing_keys"] if not name.startswith("pooler.")):
+        raise UnusableError(f"its weights lack {', '.join(missing[:5])}")
+    if bad := not_finite(encoder.state_dict()):
+        raise UnusableError(f"its weight {bad[0]} holds {bad[1]} values that are not finite")
+    return encoder
 
 
 def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:

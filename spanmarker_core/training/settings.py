@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from spanmarker_core.errors import CoreError
+from spanmarker_core.saving import WEIGHT_DTYPES
 from spanmarker_core.windows import Context
+from spanmarker_core.words import SPLITTERS
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,9 @@ class TrainingSettings:
         seed: of weights, order and dropout; same seed, same result on a CPU with as many threads.
         weight_dtype: how weights are stored, "float32" or "float16".
         device: "cpu", "cuda" or "auto".
+
+    Raises:
+        CoreError: `call.unknown_option`.
     """
 
     entity_max_length: int = 8
@@ -37,3 +43,9 @@ class TrainingSettings:
     seed: int = 42
     weight_dtype: str = "float32"
     device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for option, choices in (("splitter", SPLITTERS), ("weight_dtype", tuple(WEIGHT_DTYPES))):
+            value = getattr(self, option)
+            if value not in choices:
+                raise CoreError("call.unknown_option", option=option, value=value, choices=", ".join(choices))

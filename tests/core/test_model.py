@@ -7,10 +7,10 @@ from transformers import AutoConfig, AutoModel
 
 from spanmarker_core.batching import plan_batches
 from spanmarker_core.bundle import packer_of
-from spanmarker_core.errors import CoreError
-from spanmarker_core.models import SpanMarkerModel
+from spanmarker_core.errors import CoreError, UnusableError
+from spanmarker_core.models import ARCHITECTURES, architecture
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.models.span_marker import check_encoder
+from spanmarker_core.models.span_marker import SpanMarkerModel, check_encoder, native_position_offset
 from spanmarker_core.spans import candidate_spans
 from spanmarker_core.windows import Context
 from tests.tiny import FAMILIES, tiny_model
@@ -173,21 +173,85 @@ def test_no_spans_gives_no_rows():
     assert network(batch_of(windows, config)).shape == (0, len(config.labels))
 
 
-def test_refuses_encoders_that_cannot_carry_markers():
-    for name, options, reason in [
+TINY = {
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "intermediate_size": 16,
+    "vocab_size": 30,
+    "max_position_embeddings": 64,
+}
+
+
+def encoder_of(family, **options):
+    return AutoModel.from_config(AutoConfig.for_model(family, **{**TINY, **options}), attn_implementation="eager")
+
+
+@pytest.mark.parametrize(
+    ("family", "options", "reason"),
+    [
         ("deberta-v2", {"relative_attention": True}, "relative"),
         ("t5", {}, "position ids"),
         ("bert", {"is_decoder": True}, "decoder"),
-    ]:
-        encoder_config = AutoConfig.for_model(
-            name,
-            hidden_size=16,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=16,
-            vocab_size=30,
-            **options,
-        )
-        with pytest.raises(CoreError, match=reason) as caught:
-            check_encoder(AutoModel.from_config(encoder_config))
-        assert caught.value.code == "encoder.no_position_ids"
+        ("bert", {"position_embedding_type": "relative_key"}, "relative"),
+        ("llama", {}, "decoder"),
+        ("qwen2", {}, "decoder"),
+        ("gpt2", {}, "decoder"),
+        ("opt", {"ffn_dim": 16, "word_embed_proj_dim": 16}, "decoder"),
+        ("doge", {}, "decoder"),  # its attention doesn't say that it is causal
+        ("eurobert", {"num_key_value_heads": 1, "pad_token_id": 1}, "share keys"),
+        ("modernbert", {"pad_token_id": 1, "bos_token_id": 1, "eos_token_id": 1, "cls_token_id": 1}, "local"),
+    ],
+)
+def test_refuses_encoders_that_cannot_carry_markers(family, options, reason):
+    with pytest.raises(CoreError, match=reason) as caught:
+        check_encoder(encoder_of(family, **options))
+    assert caught.value.code == "encoder.no_position_ids"
+
+
+@pytest.mark.parametrize(
+    ("family", "offset"),
+    [
+        ("bert", 0),
+        ("electra", 0),
+        ("distilbert", 0),
+        ("albert", 0),
+        ("roberta", 2),
+        ("xlm-roberta", 2),
+        ("camembert", 2),
+        ("data2vec-text", 2),
+        ("xlm-roberta-xl", 2),
+        ("roberta-prelayernorm", 2),
+        ("xmod", 2),
+        ("esm", 2),
+    ],
+)
+def test_position_of_the_first_token_is_that_of_pretraining(family, offset):
+    """What the encoder itself would give the first token, seen by what changes with the row of that position."""
+    options = {"pad_token_id": 1, "embedding_size": 16, "initializer_range": 0.5}
+    if family == "distilbert":
+        options |= {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16}
+    if family == "xmod":
+        options |= {"default_language": "en_XX", "languages": ["en_XX"]}
+    encoder = encoder_of(family, **options).eval()
+    check_encoder(encoder)
+    assert native_position_offset(encoder) == offset
+    ids = torch.tensor([[5, 6, 7]])
+    with torch.no_grad():
+        expected = encoder(input_ids=ids).last_hidden_state
+        found = encoder(input_ids=ids, position_ids=torch.arange(3)[None] + offset).last_hidden_state
+        elsewhere = encoder(input_ids=ids, position_ids=torch.arange(3)[None] + offset + 1).last_hidden_state
+    torch.testing.assert_close(found, expected)
+    assert not torch.allclose(elsewhere, expected)
+
+
+def test_an_encoder_that_cannot_run_is_refused_when_it_is_built():
+    encoder = encoder_of("xmod", pad_token_id=1, languages=["en_XX"])  # without default_language
+    with pytest.raises(UnusableError, match="language"):
+        SpanMarkerModel(encoder, 3, 28, 29, 2)
+
+
+def test_every_architecture_is_there():
+    for name in ARCHITECTURES:
+        assert callable(architecture(name).from_config)
