@@ -72,7 +72,8 @@ class TagJob(BaseModel):
     def identity(self, info: BundleInfo) -> dict[str, str]:
         """Return everything but the inputs that decides the rows. Another identity is another job.
 
-        Where the job runs (engine, workers, threads, device) and how it is cut changes no row.
+        Where the job runs (engine, workers, threads, device) and how it is cut changes no row but for the last
+        digits of scores, since floats are then summed in another order.
         """
         threshold = info.config.threshold if self.threshold is None else self.threshold
         return {

@@ -24,12 +24,17 @@ def evaluate(
     from rich.console import Console
     from rich.markdown import Markdown
 
+    from pipelines.report.evaluation import prepare_report, publish_report
+    from pipelines.storage import absolute
     from spanmarker_core import load
     from spanmarker_core.bundle import read_info
     from spanmarker_core.data import read_annotated
-    from spanmarker_core.evaluation.report import to_markdown, write_report
+    from spanmarker_core.evaluation.report import to_markdown
     from spanmarker_core.evaluation.run import evaluate as score
 
+    folder = absolute(report) if report else None
+    if folder:
+        prepare_report(folder)
     info = read_info(model)
     sentences = read_annotated(data, scheme)
     tagger = load(model, device)
@@ -49,5 +54,6 @@ def evaluate(
     }
     console = Console()
     console.print(Markdown(to_markdown(result, facts)))
-    if report:
-        console.print(f"written: {write_report(result, facts, report)}", markup=False, highlight=False)
+    if folder:
+        page = publish_report(folder, result, facts)
+        console.print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)

@@ -1,32 +1,20 @@
-"""Writes an evaluation as evaluation.json (for programs) and evaluation.md (for a pull request)."""
+"""An evaluation as JSON values (for programs) and as a page of Markdown (for a pull request)."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 
 from spanmarker_core.evaluation.metrics import CONVENTIONS, EvaluationResult, Scores
 
 FORMAT_VERSION = 1
 
 
-def write_report(result: EvaluationResult, facts: Mapping[str, object], directory: str | Path) -> Path:
-    """Write both files to `directory`, which is made if need be, and return the path of evaluation.md.
-
-    `facts` says what was scored and how (model digest, data, decoder, threshold, sentences/s, ...);
-    each becomes a line of the page and a key of the JSON. Its values must be JSON values.
-    """
-    directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(to_json(result, facts), ensure_ascii=False, indent=2)
-    (directory / "evaluation.json").write_text(text + "\n", encoding="utf-8")
-    page = directory / "evaluation.md"
-    page.write_text(to_markdown(result, facts), encoding="utf-8")
-    return page
-
-
 def to_json(result: EvaluationResult, facts: Mapping[str, object]) -> dict[str, object]:
-    """Return the report as JSON values; scores are from 0 to 1, unrounded."""
+    """Return the report as JSON values; scores are from 0 to 1, unrounded.
+
+    `facts` says what was scored and how (model digest, data, decoder, threshold, sentences/s, ...); each
+    becomes a key here and a line of the page. Its values must be JSON values.
+    """
     return {
         "format_version": FORMAT_VERSION,
         "conventions": CONVENTIONS,

@@ -1,0 +1,61 @@
+"""`train`, `evaluate` and `import-checkpoint` as a user runs them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parents[1] / "parity" / "golden"
+SENTENCE = {
+    "document_id": "d",
+    "sentence_id": 0,
+    "tokens": ["Obama", "flew", "to", "Paris"],
+    "entities": [{"start": 3, "end": 4, "label": "location"}],
+}
+
+
+def spanmarker(*arguments) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "pipelines.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def data(tmp_path) -> Path:
+    path = tmp_path / "data.jsonl"
+    path.write_text(json.dumps(SENTENCE) + "\n", encoding="utf-8")
+    return path
+
+
+def test_evaluate_writes_its_report(tiny_bundle, data, tmp_path):
+    for _ in range(2):
+        done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data, "--report", tmp_path / "new" / "report")
+        assert done.returncode == 0, done.stderr
+        values = json.loads((tmp_path / "new" / "report" / "evaluation.json").read_text(encoding="utf-8"))
+        page = (tmp_path / "new" / "report" / "evaluation.md").read_text(encoding="utf-8")
+        assert values["micro"]["support"] == 1
+        assert page.startswith("# Evaluation\n")
+
+
+def test_evaluate_says_at_once_that_it_cannot_write(tiny_bundle, data):
+    done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data, "--report", data)
+    assert done.returncode == 1
+    assert done.stderr.startswith("spanmarker: [output.not_writable]")
+    assert data.read_text(encoding="utf-8").startswith("{")
+
+
+def test_import_checkpoint(tmp_path):
+    done = spanmarker("import-checkpoint", GOLDEN / "roberta", tmp_path / "bundle")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "bundle" / "digests.json").exists()
+    again = spanmarker("import-checkpoint", GOLDEN / "roberta", tmp_path / "bundle")
+    assert (again.returncode, again.stderr.split("]")[0]) == (1, "spanmarker: [bundle.output_exists")
+
+
+def test_train_reports_every_error_of_its_job(tmp_path):
+    done = spanmarker("train", "--train", "x", "--epochs", 0, "--context", "corpus", "--output", tmp_path / "b")
+    assert done.returncode == 1
+    for name in ("dev", "encoder", "epochs", "context"):
+        assert f"  {name}: " in done.stderr
+    assert "Traceback" not in done.stderr
