@@ -74,6 +74,22 @@ class EncodedSentence:
 
 
 @dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The document that a run of sentences stands in, for their context.
+
+    Attributes:
+        token_ids: int32, tokens of the document, perhaps among others.
+        bounds: int64 [n_sentences + 1] into token_ids; sentence `i` of the document is
+            `token_ids[bounds[i]:bounds[i + 1]]`.
+        first: place of the run's first sentence in the document.
+    """
+
+    token_ids: np.ndarray
+    bounds: np.ndarray
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
 class Windows:
     """Windows as flat arrays: values of window `i` are `values[offsets[i]:offsets[i + 1]]`.
 
@@ -246,6 +262,7 @@ class Packer:
         document: int = 0,
         sentence_ids: Sequence[int] | None = None,
         char_starts: Sequence[int] | None = None,
+        within: Surroundings | None = None,
     ) -> Windows:
         """Pack the sentences of one document, in order, into windows.
 
@@ -255,10 +272,13 @@ class Packer:
             document: number that the windows carry.
             sentence_ids: numbers that the words carry; by default 0, 1, 2, …
             char_starts: where each sentence begins in the document's text; None for word input.
+            within: the document, where `sentences` are a run of it; None where they are all of it.
         """
         ids = range(len(sentences)) if sentence_ids is None else sentence_ids
-        tokens = np.concatenate([s.token_ids for s in sentences]) if sentences else np.zeros(0, np.int32)
-        bounds = ragged_offsets(np.array([len(s.token_ids) for s in sentences], np.int64))
+        if within is None:
+            tokens = np.concatenate([s.token_ids for s in sentences]) if sentences else np.zeros(0, np.int32)
+            within = Surroundings(tokens, ragged_offsets(np.array([len(s.token_ids) for s in sentences], np.int64)), 0)
+        bounds = within.bounds[within.first :]
         pieces: list[_Piece] = []
         for number, sentence in enumerate(sentences):
             first, last = int(bounds[number]), int(bounds[number + 1])
@@ -268,11 +288,11 @@ class Packer:
             if last - first <= self.capacity:
                 left, right = first, last
                 if context.policy == "document":
-                    left, right = self._context(bounds, number, context)
+                    left, right = self._context(within.bounds, within.first + number, context)
                 pieces.append(_Piece(number, left, right, 0, n_words, 0, n_words))
             else:
                 pieces.extend(self._cut(sentence, number, first))
-        return self._windows(pieces, sentences, tokens, bounds, document, ids, char_starts)
+        return self._windows(pieces, sentences, within.token_ids, bounds, document, ids, char_starts)
 
     def _context(self, bounds: np.ndarray, number: int, context: Context) -> tuple[int, int]:
         """Return the document's tokens [left, right) that sentence `number` is shown in."""

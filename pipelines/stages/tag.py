@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.stages.pack import WORD_COLUMNS
+from pipelines.stages.pack import WORD_COLUMNS, document_edges
 from schemas import ANNOTATIONS
 from spanmarker_core.decoding import Threshold, decode
 from spanmarker_core.tagger import Tagger
@@ -15,15 +15,15 @@ from spanmarker_core.windows import Windows
 def tag(
     samples: pa.RecordBatch, model: Tagger, decoder: str | None = None, threshold: Threshold = None
 ) -> pa.RecordBatch:
-    """Find the entities of packed documents.
+    """Find the entities of packed sentences.
 
     Args:
-        samples: SAMPLES rows, whole documents, each document's rows together and in order.
+        samples: SAMPLES rows, all of a sentence's and each document's together, in order.
         model: a loaded model.
         decoder, threshold: as in `Tagger.tag_words`; None is as the bundle says.
 
     Returns:
-        ANNOTATIONS rows in the order of the documents, then of their text.
+        ANNOTATIONS rows in the order of the documents, then of their text; `entity_id` counts among these rows.
     """
     windows = windows_of(samples)
     found = decode(model.score(windows, threshold), decoder or model.config.decoder)
@@ -40,11 +40,11 @@ def tag(
         )
     ]
     labels = pa.array(model.config.labels, pa.large_string())
-    return pa.RecordBatch.from_arrays(
+    rows = pa.RecordBatch.from_arrays(
         [
             ids.take(pa.array(found.window)),
             pa.array(found.sentence),
-            pa.array(_count_within(found.document)),
+            pa.array(np.zeros(len(found), np.int32)),
             labels.take(pa.array(found.label)),
             pa.array(found.score),
             pa.array(surfaces, pa.large_string()),
@@ -55,20 +55,27 @@ def tag(
         ],
         schema=ANNOTATIONS.schema,
     )
+    return numbered(rows)
+
+
+def numbered(annotations: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows, each document's together, with `entity_id` counted from 0 in each document."""
+    edges = document_edges(annotations["document_id"])
+    numbers = np.arange(len(annotations)) - np.repeat(edges[:-1], np.diff(edges))
+    place = ANNOTATIONS.schema.get_field_index("entity_id")
+    return annotations.set_column(place, ANNOTATIONS.schema.field(place), pa.array(numbers.astype(np.int32)))
 
 
 def windows_of(samples: pa.RecordBatch) -> Windows:
     """Return the windows that SAMPLES rows hold; documents are numbered in the order of the rows."""
-    ids = samples.column("document_id").to_numpy(zero_copy_only=False)
-    new = np.ones(len(ids), np.bool_)
-    new[1:] = ids[1:] != ids[:-1]
+    edges = document_edges(samples.column("document_id"))
     token_offsets, token_ids = _flat(samples.column("token_ids"))
     columns: dict[str, Any] = {}
     word_offsets = np.zeros(1, np.int64)
     for name in WORD_COLUMNS:
         word_offsets, columns[name] = _flat(samples.column(name))
     return Windows(
-        document=(np.cumsum(new) - 1).astype(np.int32),
+        document=np.repeat(np.arange(len(edges) - 1, dtype=np.int32), np.diff(edges)),
         token_offsets=token_offsets,
         token_ids=token_ids,
         word_offsets=word_offsets,
@@ -81,15 +88,3 @@ def _flat(lists: pa.LargeListArray) -> tuple[np.ndarray, np.ndarray]:
     offsets = lists.offsets.to_numpy()
     values = lists.values.slice(offsets[0], offsets[-1] - offsets[0])
     return offsets - offsets[0], values.to_numpy(zero_copy_only=False)
-
-
-def _count_within(documents: np.ndarray) -> np.ndarray:
-    """Number equal neighbours from 0.
-
-    >>> _count_within(np.array([4, 4, 7])).tolist()
-    [0, 1, 0]
-    """
-    new = np.ones(len(documents), np.bool_)
-    new[1:] = documents[1:] != documents[:-1]
-    starts = np.flatnonzero(new)
-    return (np.arange(len(documents)) - np.repeat(starts, np.diff(np.append(starts, len(documents))))).astype(np.int32)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spanmarker_core.bundle import packer_of
 from spanmarker_core.spans import candidate_spans
-from spanmarker_core.windows import Context, Packer, Windows
+from spanmarker_core.windows import Context, Packer, Surroundings, Windows, ragged_offsets
 from tests.tiny import tiny_model
 
 
@@ -166,6 +166,30 @@ def test_take_and_concatenate():
     for name in Windows.__slots__:
         assert getattr(back, name).tolist() == getattr(windows, name).tolist()
         assert getattr(joined, name).tolist() == getattr(windows, name).tolist()
+
+
+@given(DOCUMENT, CONTEXT, st.sampled_from([16, 48]), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_run_of_sentences_gets_the_windows_that_it_has_in_its_document(document, context, size, data):
+    packer = PACKERS[size]
+    encoded = packer.encode_words(document)
+    first = data.draw(st.integers(0, len(encoded)))
+    last = data.draw(st.integers(first, len(encoded)))
+    # The document's tokens may stand among those of others.
+    tokens = np.concatenate([np.full(3, 9, np.int32), *(s.token_ids for s in encoded), np.full(3, 9, np.int32)])
+    bounds = 3 + ragged_offsets(np.array([len(s.token_ids) for s in encoded], np.int64))
+    found = packer.pack(
+        encoded[first:last],
+        context,
+        sentence_ids=range(first, last),
+        char_starts=[100 * number for number in range(first, last)],
+        within=Surroundings(tokens, bounds, first),
+    )
+    whole = packer.pack(encoded, context, char_starts=[100 * number for number in range(len(encoded))])
+    sentence = whole.word_sentence[whole.word_offsets[:-1]]
+    expected = whole.take(np.flatnonzero((sentence >= first) & (sentence < last)))
+    for name in Windows.__slots__:
+        assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
 
 
 def test_words_that_share_characters_are_one_word():

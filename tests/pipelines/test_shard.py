@@ -1,7 +1,10 @@
 import pickle
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -10,10 +13,20 @@ from pipelines.errors import PipelineError
 from pipelines.jobs import TagJob
 from pipelines.manifest import claim, done_shards, identity_digest, make_folders, read_entries
 from pipelines.shard import isolate, run_shard
+from pipelines.stages.pack import pack_runs
 from pipelines.stages.tag import tag as real_tag
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from spanmarker_core.bundle import read_info
-from tests.pipelines.helpers import assert_same_annotations, codes, documents, rows, write_jsonl
+from spanmarker_core.windows import Context
+from tests.pipelines.helpers import (
+    all_rows,
+    assert_same_annotations,
+    assert_same_rows,
+    codes,
+    documents,
+    rows,
+    write_jsonl,
+)
 from tests.pipelines.test_plan import shards
 
 
@@ -113,15 +126,15 @@ def test_document_that_fails_in_the_model_is_rejected_alone(job, tiny, tmp_path,
     assert entry.counts["rejected"] == 2
 
 
-def test_document_that_fails_to_pack_is_rejected_alone(job, tiny, tmp_path, monkeypatch):
-    real_pack = sharding.pack
+def test_document_that_fails_to_be_encoded_is_rejected_alone(job, tiny, tmp_path, monkeypatch):
+    real_encode = sharding.encode
 
     def faulty(sentences, *args):
         if "doc-7" in sentences["document_id"].to_pylist():
             raise ValueError("no such word")
-        return real_pack(sentences, *args)
+        return real_encode(sentences, *args)
 
-    monkeypatch.setattr(sharding, "pack", faulty)
+    monkeypatch.setattr(sharding, "encode", faulty)
     shard, task = job(documents(20))
     entry = run_shard(shard, task, tiny)
     assert codes(tmp_path / "out") == [("doc-7", "pack_failed")]
@@ -154,6 +167,61 @@ def test_a_model_that_fails_on_anything_is_no_fault_of_documents(job, tiny, tmp_
     with pytest.raises(PipelineError, match=r"model.broken.*device lost"):
         run_shard(shard, task, tiny)
     assert [path for path in (tmp_path / "out").rglob("*") if path.suffix == ".parquet" or "scratch" in path.name] == []
+
+
+def long_documents():
+    """A document between small ones that is several runs of 20 kB."""
+    long = " ".join(f"Barack Obama {number} was in Paris. He flew to New York." for number in range(60))
+    return [*documents(3), {"id": "long", "text": long}, *documents(9, "more")]
+
+
+@pytest.mark.parametrize("policy", ["sentence", "document"])
+@pytest.mark.parametrize("max_bytes", [1, 5_000, 20_000])
+def test_rows_do_not_depend_on_the_size_of_runs(policy, max_bytes, job, tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(tiny, "config", replace(tiny.config, context=Context(policy)))
+    shard, task = job(long_documents())
+    entry = run_shard(shard, task, tiny)
+    before = all_rows(tmp_path / "out")
+    assert sum(row["document_id"] == "long" for row in before["annotations"]) > 60
+    monkeypatch.setattr(sharding, "pack_runs", partial(pack_runs, max_bytes=max_bytes))
+    again = run_shard(shard, task, tiny)
+    assert_same_rows(all_rows(tmp_path / "out"), before)
+    assert again.counts == entry.counts
+
+
+@pytest.mark.parametrize("stage", ["pack", "tag"])
+@pytest.mark.parametrize("policy", ["sentence", "document"])
+def test_a_document_that_fails_in_one_of_its_runs_loses_all_its_rows(stage, policy, job, tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(tiny, "config", replace(tiny.config, context=Context(policy)))
+    records = long_documents()
+    shard, task = job(records)
+    run_shard(shard, task, tiny)
+    before = [row for row in rows(tmp_path / "out", "annotations") if row["document_id"] != "long"]
+    real_pack, tagged = tiny.packer.pack, []
+
+    def faulty_pack(sentences, context, *, within, sentence_ids, **options):
+        if stage == "pack" and 50 in sentence_ids:
+            raise ValueError("no such sentence")
+        return real_pack(sentences, context, within=within, sentence_ids=sentence_ids, **options)
+
+    def faulty_tag(samples, *args):
+        of_long = samples.filter(pc.equal(samples["document_id"], "long"))["word_sentence"].flatten().to_pylist()
+        if stage == "tag" and 50 in of_long:
+            raise ValueError("no such sentence")
+        tagged.extend(of_long)
+        return real_tag(samples, *args)
+
+    monkeypatch.setattr(sharding, "pack_runs", partial(pack_runs, max_bytes=20_000))
+    monkeypatch.setattr(tiny.packer, "pack", faulty_pack)
+    monkeypatch.setattr(sharding, "tag", faulty_tag)
+    entry = run_shard(shard, task, tiny)
+    assert 0 < max(tagged) < 50  # some runs of it were tagged, none after the fault
+    assert codes(tmp_path / "out") == [("long", f"{stage}_failed")]
+    assert_same_annotations(rows(tmp_path / "out", "annotations"), before)
+    assert entry.counts["documents"] == len(records) == entry.counts["tagged"] + entry.counts["empty"] + 1
+    (row,) = (row for row in rows(tmp_path / "out", "documents") if row["document_id"] == "long")
+    assert row["status"] == "rejected"
+    assert {value for name, value in row.items() if name.startswith("n_") and name != "n_characters"} == {0}
 
 
 @pytest.mark.parametrize("bad", [set(), {0}, {4}, {0, 1, 2, 3, 4}, {1, 3}])

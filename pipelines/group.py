@@ -1,0 +1,88 @@
+"""Documents that were read together, and what has become of them so far."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.stages.read import RAW_BYTES, Reject
+from pipelines.stages.tag import numbered
+from schemas import ANNOTATIONS
+
+
+@dataclass(slots=True)
+class Group:
+    """Documents on their way. A place is a document's position in `documents`; all arrays are by place.
+
+    Attributes:
+        documents: INPUTS rows; ids are unique.
+        rejects: records that were no documents, or failed before any of their windows.
+        n_sentences, n_windows, n_words, n_long_words: int64; counted as they come by.
+        annotations: what was found in them; the rows of one document may be spread over several batches.
+        rejected: rejects of `documents`, by place. What was found in them counts for nothing.
+    """
+
+    documents: pa.RecordBatch
+    rejects: list[Reject]
+    n_sentences: np.ndarray = field(init=False)
+    n_windows: np.ndarray = field(init=False)
+    n_words: np.ndarray = field(init=False)
+    n_long_words: np.ndarray = field(init=False)
+    annotations: list[pa.RecordBatch] = field(default_factory=list)
+    rejected: dict[int, Reject] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.n_sentences, self.n_windows, self.n_words, self.n_long_words = (
+            np.zeros(len(self.documents), np.int64) for _ in range(4)
+        )
+
+    def places(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Return the place of the document of each row."""
+        return pc.index_in(rows["document_id"], value_set=self.documents["document_id"]).to_numpy(zero_copy_only=False)
+
+    def alive(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of documents that are not rejected."""
+        if not self.rejected:
+            return rows
+        return rows.filter(pa.array(~np.isin(self.places(rows), list(self.rejected))))
+
+    def reject(self, place: int, stage: str, code: str, message: str) -> None:
+        """Reject a document, unless it is rejected already."""
+        self.rejected.setdefault(place, reject_of(self.documents, place, stage, code, message))
+
+    def count(self, samples: pa.RecordBatch) -> None:
+        """Add up the windows and words of samples."""
+        places, size = self.places(samples), len(self.documents)
+        tagged = samples["word_tag"]
+        word_places = places[pc.list_parent_indices(tagged).to_numpy()]
+        own = tagged.flatten().to_numpy(zero_copy_only=False)
+        long = samples["word_long"].flatten().to_numpy(zero_copy_only=False)
+        self.n_windows += np.bincount(places, minlength=size)
+        self.n_words += np.bincount(word_places[own], minlength=size)
+        self.n_long_words += np.bincount(word_places[own & long], minlength=size)
+
+    def checked_annotations(self) -> pa.RecordBatch:
+        """Return all rows of documents that are not rejected, numbered over each document.
+
+        Every row's text is held against the document's own characters; a document with a wrong row is rejected.
+        """
+        found = self.alive(pa.concat_batches([ANNOTATIONS.empty(), *self.annotations]))
+        places = self.places(found)
+        texts = self.documents["text"].to_pylist()
+        starts, ends = found["char_start"].to_pylist(), found["char_end"].to_pylist()
+        slices = [texts[place][start:end] for place, start, end in zip(places, starts, ends, strict=True)]
+        right = pc.equal(pa.array(slices, pa.large_string()), found["text"]).to_numpy(zero_copy_only=False)
+        right &= np.asarray(starts, np.int64) < np.asarray(ends, np.int64)
+        for place in np.unique(places[~right]).tolist():
+            self.reject(place, "tag", "bad_offsets", "a row's text is not the document's text[char_start:char_end]")
+        return numbered(self.alive(found))
+
+
+def reject_of(documents: pa.RecordBatch, place: int, stage: str, code: str, message: str) -> Reject:
+    """Return the reject of the document at `place`."""
+    row = documents.slice(place, 1).to_pylist()[0]
+    text = row["text"]
+    # Four bytes a character at most, so this many characters hold all the bytes that are kept.
+    raw = text[:RAW_BYTES].encode()[:RAW_BYTES]
+    return Reject(row["document_id"], row["source"], row["source_row"], stage, code, message, raw, len(text))

@@ -1,0 +1,107 @@
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.stages import pack as packing
+from pipelines.stages.pack import encode, pack, pack_runs
+from pipelines.stages.split import split
+from pipelines.stages.tag import windows_of
+from schemas import SAMPLES
+from spanmarker_core.windows import Context, Windows
+from tests.core.test_windows import CONTEXT, PACKERS
+
+PIECE = st.sampled_from(
+    ["Paris of the.", "Ok!", "the", "\u2063x", "\x00", "q" * 30, "München 日本 a of.", "the a " * 30]
+)
+TEXT = st.lists(PIECE, max_size=12).map("\n\n".join)
+
+
+def sentences_of(texts):
+    ids = [f"d{number}" for number in range(len(texts))]
+    return split(pa.RecordBatch.from_pydict({"document_id": pa.array(ids, pa.large_string()), "text": texts}), "en")
+
+
+@given(st.lists(TEXT, max_size=4), CONTEXT, st.sampled_from([24, 48]), st.sampled_from([1, 4000, 9000, 30_000]))
+@settings(max_examples=200, deadline=None)
+def test_rows_do_not_depend_on_where_runs_are_cut(texts, context, size, max_bytes):
+    packer = PACKERS[size]
+    sentences = sentences_of(texts)
+    runs = list(pack_runs(encode(sentences, packer), packer, context, max_bytes))
+    assert [run.last for run in runs] == [False] * (len(runs) - 1) + [True]
+    assert not any(run.failures for run in runs)
+    joined = pa.concat_batches([run.samples for run in runs])
+    assert joined.equals(pack(sentences, packer, context))
+    assert joined.schema.equals(SAMPLES.schema, check_metadata=True)
+    keys = [key for run in runs for key in keys_of(run.samples)]
+    assert len(keys) == len(set(keys))  # no sentence is in two runs
+
+    # The same as whole documents packed one by one.
+    parts, texts_of_windows = [], []
+    for number, document_id in enumerate(dict.fromkeys(sentences["document_id"].to_pylist())):
+        rows = sentences.filter(pc.equal(sentences["document_id"], document_id))
+        encoded = packer.encode_texts(rows["text"].to_pylist())
+        starts = rows["char_start"].to_pylist()
+        parts.append(packer.pack(encoded, context, document=number, char_starts=starts))
+        window_ids = joined.filter(pc.equal(joined["document_id"], document_id))["window_id"]
+        assert window_ids.to_pylist() == list(range(len(parts[-1])))
+        text, first, last = texts[int(document_id[1:])], parts[-1].word_offsets[:-1], parts[-1].word_offsets[1:] - 1
+        begins, ends = parts[-1].word_char_start[first], parts[-1].word_char_end[last]
+        texts_of_windows += [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
+    if parts:
+        expected, found = Windows.concatenate(parts), windows_of(joined)
+        for name in Windows.__slots__:
+            assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
+    assert joined["text"].to_pylist() == texts_of_windows
+
+
+def keys_of(samples):
+    """The (document, sentence)s that have windows."""
+    windows = windows_of(samples)
+    sentences = windows.word_sentence[windows.word_offsets[:-1]].tolist()
+    return set(zip(samples["document_id"].to_pylist(), sentences, strict=True))
+
+
+@pytest.mark.parametrize("context", [Context(), Context("document"), Context("document", 1, 0)])
+def test_runs_are_bounded_and_not_many(context):
+    packer = PACKERS[48]
+    encoded = encode(sentences_of(["Ok!\n\n" * 3000, "Paris of the a. " * 300, ""]), packer)
+    runs = list(pack_runs(encoded, packer, context, 1 << 20))
+    assert 4 < len(runs) < 9
+    assert all(run.samples.nbytes < 1 << 20 for run in runs)
+
+
+@pytest.mark.parametrize("limit", [1, 20, sys.maxsize])
+def test_encoded_sentences_are_those_of_the_packer(limit, monkeypatch):
+    monkeypatch.setattr(packing, "_MAX_ENCODE_BYTES", limit)
+    packer = PACKERS[24]
+    sentences = sentences_of(["Paris of the. \x00\n\nMünchen a " + "q" * 40, "Ok!"])
+    encoded = encode(sentences, packer)
+    for row, expected in enumerate(packer.encode_texts(sentences["text"].to_pylist())):
+        for name in expected.__slots__:
+            found = getattr(encoded.sentence(row), name)
+            assert found.dtype == getattr(expected, name).dtype
+            assert np.array_equal(found, getattr(expected, name))
+
+
+def test_a_document_that_fails_in_one_run_keeps_its_windows_in_others(monkeypatch):
+    packer = PACKERS[48]
+    real = packer.pack
+
+    def faulty(sentences, context, *, within, **options):
+        if within.first == 2:
+            raise ValueError("no such window")
+        return real(sentences, context, within=within, **options)
+
+    monkeypatch.setattr(packer, "pack", faulty)
+    sentences = sentences_of(["Ok! Ok! Ok! Ok!", "Paris."])
+    runs = list(pack_runs(encode(sentences, packer), packer, Context(), 1))
+    assert [list(run.failures) for run in runs] == [[], [], ["d0"], [], []]
+    assert [len(run.samples) for run in runs] == [1, 1, 0, 1, 1]
+    monkeypatch.setattr(packer, "pack", lambda *args, **options: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        pack(sentences, packer, Context())
