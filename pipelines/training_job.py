@@ -67,12 +67,13 @@ def run_training(job: TrainJob, console: Console) -> None:
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False)
 
+    settings = job.settings()
     result = train(
         list(islice(read_annotated(job.train, job.scheme), job.train_sentences)),
         list(read_annotated(job.dev, job.scheme)),
         job.encoder,
         job.output,
-        job.settings(),
+        settings,
         test_sentences=list(read_annotated(job.test, job.scheme)) if job.test else (),
         facts=job.facts(),
         log=say,

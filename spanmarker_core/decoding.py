@@ -90,7 +90,7 @@ def threshold_vector(threshold: Threshold, labels: Sequence[str]) -> np.ndarray 
         return None
     by_label = threshold if isinstance(threshold, Mapping) else dict.fromkeys(labels, threshold)
     valid = set(by_label) <= set(labels) and all(
-        isinstance(value, int | float) and 0 <= value <= 1 for value in by_label.values()
+        type(value) in (int, float) and 0 <= value <= 1 for value in by_label.values()
     )
     if not valid:
         raise CoreError("call.bad_threshold", value=threshold, labels=", ".join(labels))

@@ -23,7 +23,7 @@ from spanmarker_core.models.batch import Batch
 from spanmarker_core.pretrained import encoder_config
 
 #: Marker pairs that go through the encoder at once: bounds memory for any number of spans.
-MARKER_PAIRS_A_CHUNK = 1024
+MARKER_PAIRS_A_CHUNK = 512
 
 
 class SpanMarkerModel(nn.Module):

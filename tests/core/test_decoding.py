@@ -118,7 +118,7 @@ def test_selection_without_and_with_thresholds():
     assert list(zip(rows.tolist(), labels.tolist(), strict=True)) == [(0, 2), (1, 2), (2, 2)]
 
 
-@pytest.mark.parametrize("threshold", [-0.1, 1.5, "high", {"X": 0.5}, {"A": 2}])
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, "high", True, {"X": 0.5}, {"A": 2}])
 def test_bad_thresholds(threshold):
     with pytest.raises(CoreError, match=r"call\.bad_threshold"):
         threshold_vector(threshold, ["O", "A", "B"])
