@@ -189,7 +189,7 @@ def _finish_group(group: Group, writers: dict[str, TableWriter], tally: Tally, p
         writers[REJECTS.name].write(reject_rows(rejects))
     tally.add(rows, rejects, annotations)
     if progress is not None:
-        progress(len(rows), pc.sum(rows["n_words"]).as_py(), group.documents["text"].nbytes)
+        progress(len(rows), pc.sum(rows["n_words"]).as_py() or 0, group.documents["text"].nbytes)
 
 
 def check_model(model: Any, task: Task) -> None:

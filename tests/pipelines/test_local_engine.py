@@ -13,7 +13,9 @@ from pipelines.jobs import TagJob
 from pipelines.plan import read_plan
 from pipelines.run import run_tag
 from spanmarker_core.errors import CoreError
+from spanmarker_core.windows import Context
 from tests.pipelines.helpers import all_rows, assert_same_rows, documents, tag, write_jsonl
+from tests.tiny import tiny_bundle as write_tiny_bundle
 
 
 @pytest.fixture
@@ -98,15 +100,27 @@ def test_shard_that_kills_its_workers_fails_loudly_after_the_others(monkeypatch,
     assert_same_rows(all_rows(tmp_path / "out"), all_rows(tmp_path / "inline"))
 
 
+def peak_memory(records, folder, bundle, **options):
+    """The most bytes that a worker held over a job."""
+    corpus = write_jsonl(folder / "in.jsonl", records)
+    job = TagJob(input=[str(corpus)], output=str(folder / "out"), model=str(bundle), threads=1, **options)
+    run_tag(job, Console(quiet=True))
+    return json.loads((folder / "out" / "report.json").read_text())["output"]["worker_peak_rss_bytes"]
+
+
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus(tmp_path, tiny_bundle):
-    peaks = []
-    for size in (300, 3000):
-        corpus = write_jsonl(tmp_path / f"{size}.jsonl", documents(size))
-        job = TagJob(
-            input=[str(corpus)], output=f"{tmp_path}/{size}", model=str(tiny_bundle), max_shard_bytes=20_000, threads=1
-        )
-        run_tag(job, Console(quiet=True))
-        report = json.loads((tmp_path / str(size) / "report.json").read_text())
-        peaks.append(report["output"]["worker_peak_rss_bytes"])
+    peaks = [
+        peak_memory(documents(size), tmp_path / str(size), tiny_bundle, max_shard_bytes=20_000) for size in (300, 3000)
+    ]
     assert peaks[1] < 1.2 * peaks[0]
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_windows_of_a_document(tmp_path):
+    """2 MB of short lines: splitting takes 130 MB, all windows with document context at once took 270 MB more."""
+    bundle = write_tiny_bundle(tmp_path / "bundle", max_tokens=78, context=Context("document"))
+    text = "He flew to Paris.\n\n" * 105_000
+    small = peak_memory([{"id": "small", "text": text[:1000]}], tmp_path / "small", bundle)
+    large = peak_memory([{"id": "large", "text": text}], tmp_path / "large", bundle)
+    assert large - small < 250 << 20
