@@ -72,6 +72,7 @@ def _new_model(
     if settings.max_tokens < MIN_WINDOW_TOKENS:
         raise CoreError("encoder.window_too_short", found=settings.max_tokens, limit=MIN_WINDOW_TOKENS)
     encoder.resize_token_embeddings(start_marker + 2, pad_to_multiple_of=8, mean_resizing=False)
+    _start_markers_from_the_mean(encoder, start_marker)
     prefix, suffix = special_tokens(tokenizer)
     config = ModelConfig(
         labels=["O", *labels],
@@ -135,3 +136,14 @@ def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     around = tokenizer.encode("", add_special_tokens=True).ids
     middle = len(around) // 2
     return around[:middle], around[middle:]
+
+
+def _start_markers_from_the_mean(encoder: PreTrainedModel, first_new: int) -> None:
+    """Give new embedding rows the mean of the old ones, which is short: what a marker shows is its position.
+
+    A random row is noise that training must first unlearn: on wnut17 (1,200 sentences, 300 steps, 3 layers of
+    MiniLM) F1 on dev was 34.8 with random rows and 44.5 with the mean, one seed each.
+    """
+    with torch.no_grad():
+        rows = encoder.get_input_embeddings().weight
+        rows[first_new:] = rows[:first_new].mean(dim=0)

@@ -55,6 +55,9 @@ def test_the_weights_are_the_encoders(encoder):
     assert len(names) > 30
     for name in names:
         assert torch.equal(built[name][: len(stored[name])], stored[name]), name
+    rows = built["embeddings.word_embeddings.weight"]
+    markers = rows[[config.start_marker_id, config.end_marker_id]]
+    torch.testing.assert_close(markers, rows[: config.start_marker_id].mean(dim=0).expand(2, -1))
     assert config.labels == ["O", *LABELS]
     assert (config.start_marker_id, config.position_offset) == (len(stored["embeddings.word_embeddings.weight"]), 0)
 
