@@ -16,6 +16,7 @@ app = typer.Typer(
     help="Named entities of large corpora, as rows of Parquet.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # Else "[default: …]" in a help text is taken for markup and vanishes.
     pretty_exceptions_enable=False,
 )
 app.command()(tag)

@@ -31,7 +31,7 @@ class TrainJob(BaseModel):
     max_prev_context: int | None = Field(None, ge=0, description="limit of previous sentences; none if left out")
     max_next_context: int | None = Field(None, ge=0, description="limit of next sentences; none if left out")
     splitter: Literal["words.v1", "tokenizer.v1"] = Field("words.v1", description="how raw text becomes words")
-    learning_rate: float = Field(5e-5, gt=0)
+    learning_rate: float = Field(5e-5, gt=0, allow_inf_nan=False)
     weight_decay: float = Field(0.01, ge=0)
     warmup_share: float = Field(0.1, ge=0, lt=1, description="share of the steps in which the rate rises")
     batch_size: int = Field(32, ge=1, description="windows a step")

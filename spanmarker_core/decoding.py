@@ -14,6 +14,7 @@ so the order of the candidates never matters.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def threshold_vector(threshold: Threshold, labels: Sequence[str]) -> np.ndarray 
         return None
     by_label = threshold if isinstance(threshold, Mapping) else dict.fromkeys(labels, threshold)
     valid = set(by_label) <= set(labels) and all(
-        type(value) in (int, float) and 0 <= value <= 1 for value in by_label.values()
+        isinstance(value, Real) and not isinstance(value, bool) and 0 <= value <= 1 for value in by_label.values()
     )
     if not valid:
         raise CoreError("call.bad_threshold", value=threshold, labels=", ".join(labels))

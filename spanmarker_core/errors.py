@@ -100,14 +100,14 @@ class CoreError(CodedError):
         # calls
         "call.lengths_differ": "{what} has {found} items and the sentences are {expected}. Give one a sentence.",
         "call.unknown_option": "{option} {value!r} is not one of {choices}.",
-        "call.not_a_list": "{call} takes a list of {items}, not one string. Put it into a list.",
+        "call.not_a_list": "{call} takes a list of {items}, not {kind}. Put it into a list.",
         "call.limit_without_context": "max_prev_context and max_next_context limit context 'document' only. "
         "Name it beside them; without a context, the bundle's own policy and limits hold.",
         "call.bad_limit": "{name} {value!r} is not a number of sentences: 0 or more, or None for all that fit.",
         "call.ids_without_documents": "sentence_ids place a sentence in its document: give document_ids too.",
         "call.half_a_character": "{what} {index} holds half a surrogate pair (U+{unit:04X}), which is no text. "
         "Decode it anew from its bytes.",
-        "call.not_words": "sentence {index} is {kind}, not a list of words. For raw text call tag_text.",
+        "call.not_words": "sentence {index} is {kind}, not a list of strings. For raw text call tag_text.",
         "call.not_text": "text {index} is {kind}, not a string. For words call tag_words.",
         "call.bad_threshold": "threshold {value!r} is not a number from 0 to 1 (or a dict of label to such numbers "
         "with labels from {labels}).",

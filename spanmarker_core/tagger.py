@@ -1,8 +1,9 @@
 """A loaded model: words or text in, entities out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +20,8 @@ from spanmarker_core.pretrained import not_finite
 from spanmarker_core.sentences import split_sentences
 from spanmarker_core.spans import candidate_spans
 from spanmarker_core.windows import Context, Packer, Windows
+
+Item = TypeVar("Item")
 
 #: Text and marker tokens that go through the encoder as one batch.
 MAX_BATCH_TOKENS = 8192
@@ -95,9 +98,7 @@ class Tagger:
         Raises:
             CoreError: `call.*`, with what is wrong.
         """
-        if isinstance(texts, str):
-            raise CoreError("call.not_a_list", call="tag_text", items="texts")
-        texts = list(texts)
+        texts = _list_of(texts, "tag_text", "texts")
         for index, text in enumerate(texts):
             if not isinstance(text, str):
                 raise CoreError("call.not_text", index=index, kind=type(text).__name__)
@@ -139,12 +140,13 @@ class Tagger:
         Raises:
             CoreError: `call.*`, with what is wrong.
         """
-        if isinstance(sentences, str):
-            raise CoreError("call.not_a_list", call="tag_words", items="sentences")
-        sentences = list(sentences)
+        sentences = _list_of(sentences, "tag_words", "sentences")
         for index, words in enumerate(sentences):
-            if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+            if not isinstance(words, list | tuple):
                 raise CoreError("call.not_words", index=index, kind=type(words).__name__)
+            for word in words:
+                if not isinstance(word, str):
+                    raise CoreError("call.not_words", index=index, kind=f"a list with {type(word).__name__}")
             _check_characters("sentence", index, *words)
         if sentence_ids is not None and document_ids is None:
             raise CoreError("call.ids_without_documents")
@@ -298,6 +300,12 @@ def _documents(
         for document in members.values():
             document.sort(key=lambda index: sentence_ids[index])
     return list(members.values())
+
+
+def _list_of(values: Iterable[Item], call: str, items: str) -> list[Item]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise CoreError("call.not_a_list", call=call, items=items, kind=type(values).__name__)
+    return list(values)
 
 
 def _check_characters(what: str, index: int, *texts: str) -> None:

@@ -100,17 +100,15 @@ def train(
         CoreError: `bundle.output_exists`, `encoder.*`, `data.no_entities`, `data.no_common_label`.
     """
     check_output(output)
-    labels, dev_labels = (
-        sorted({entity.label for sentence in sentences for entity in sentence.entities})
-        for sentences in (train_sentences, dev_sentences)
-    )
-    for found, path in ((labels, "the training data"), (dev_labels, "the dev data")):
-        if not found:
-            raise CoreError("data.no_entities", path=path)
-    if not set(labels) & set(dev_labels):
-        raise CoreError("data.no_common_label", found=", ".join(dev_labels), labels=", ".join(labels))
-    if unseen := sorted(set(dev_labels) - set(labels)):
-        log(f"Labels of dev that training never shows, which count as misses: {', '.join(unseen)}")
+    labels = _labels(train_sentences, "training")
+    for sentences, split in ((dev_sentences, "dev"), (test_sentences, "test")):
+        if split == "test" and not sentences:
+            continue
+        gold = _labels(sentences, split)
+        if not set(gold) & set(labels):
+            raise CoreError("data.no_common_label", found=", ".join(gold), labels=", ".join(labels))
+        if unseen := sorted(set(gold) - set(labels)):
+            log(f"Labels of {split} that training never shows, which count as misses: {', '.join(unseen)}")
     log(length_report(train_sentences, settings.entity_max_length).to_text())
     set_seed(settings.seed)
     config, network, tokenizer = new_model(encoder_path, labels, settings)
@@ -150,6 +148,13 @@ def train(
     config = replace(config, facts={**(facts or {}), **measured})
     digest = save_bundle(output, config, network, tokenizer, model_card(config), settings.weight_dtype)
     return TrainingResult(digest, dev, steps, seconds)
+
+
+def _labels(sentences: Sequence[Sentence], split: str) -> list[str]:
+    labels = sorted({entity.label for sentence in sentences for entity in sentence.entities})
+    if not labels:
+        raise CoreError("data.no_entities", path=f"the {split} data")
+    return labels
 
 
 def _arguments(settings: TrainingSettings, scratch: str, device: torch.device) -> TrainingArguments:

@@ -125,6 +125,8 @@ def test_coded_errors(tiny):
         (lambda: tiny.tag_words(WORDS, context="document", max_next_context="1"), "call.bad_limit"),
         (lambda: tiny.tag_words(WORDS, sentence_ids=[0, 1, 2, 3]), "call.ids_without_documents"),
         (lambda: tiny.tag_words([None]), "call.not_words"),
+        (lambda: tiny.tag_text(None), "call.not_a_list"),
+        (lambda: tiny.tag_words(7), "call.not_a_list"),
         (lambda: tiny.tag_words([["a", "\ud800"]]), "call.half_a_character"),
         (lambda: tiny.tag_text(["a \udfff"]), "call.half_a_character"),
     ]:

@@ -61,7 +61,7 @@ def quiet(line: str) -> None:
 def test_learns_what_can_be_learned_and_the_bundle_says_so(family, tmp_path):
     data = sentences()
     folder = write_encoder(tmp_path / "encoder", family)
-    settings = replace(SETTINGS, learning_rate=5e-3, batch_size=4, epochs=12)
+    settings = replace(SETTINGS, learning_rate=5e-3, batch_size=4, epochs=20)
     result = train(data, data[:40], folder, tmp_path / "bundle", settings, test_sentences=data[40:], log=quiet)
     assert result.dev.micro.f1 > 0.7
     model = load(tmp_path / "bundle")
@@ -159,13 +159,20 @@ def test_loss_by_hand():
 def test_refusals(encoder, tmp_path):
     data = sentences()[:5]
     bare = [Sentence("a", 0, ["x"], [])]
+    other = [Sentence("a", 0, ["x"], [Span(0, 1, "event")])]
     for arguments, settings, code in [
         ((bare, bare), SETTINGS, "data.no_entities"),
+        ((data, bare), SETTINGS, "data.no_entities"),
+        ((data, other), SETTINGS, "data.no_common_label"),
         ((data, data), TrainingSettings(max_tokens=500), "encoder.window_too_long"),
         ((data, data), TrainingSettings(max_tokens=4), "encoder.window_too_short"),
     ]:
         with pytest.raises(CoreError) as caught:
             train(*arguments, encoder, tmp_path / "new", settings, log=quiet)
+        assert caught.value.code == code
+    for test, code in ((bare, "data.no_entities"), (other, "data.no_common_label")):
+        with pytest.raises(CoreError) as caught:
+            train(data, data, encoder, tmp_path / "new", SETTINGS, test_sentences=test, log=quiet)
         assert caught.value.code == code
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
