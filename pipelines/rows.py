@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.group import Group
-from pipelines.stages.read import Reject
+from pipelines.stages.read import Reject, clean
 from schemas import DOCUMENTS, REJECTS
 
 
@@ -66,8 +66,3 @@ def reject_rows(rejects: list[Reject]) -> pa.RecordBatch:
         for reject in rejects
     ]
     return pa.RecordBatch.from_pylist(rows, schema=REJECTS.schema)
-
-
-def clean(text: str) -> str:
-    """Return text that has UTF-8: file names may hold bytes that have none, which Python shows as lone surrogates."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from pipelines import CODE_VERSION
 from pipelines.errors import PipelineError
 from pipelines.memory import peak_rss_bytes
-from pipelines.rows import clean
-from pipelines.stages.read import Reject
+from pipelines.stages.read import Reject, clean
 from pipelines.task import Task
 from schemas import DOCUMENTS
 from schemas.manifest import MANIFEST_VERSION, Entry, Output

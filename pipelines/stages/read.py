@@ -81,6 +81,10 @@ def read(shard: Shard, id_column: str, text_column: str) -> Iterator[ReadBatch]:
     batch = _Batch()
     seen: set[str] = set()
     for record in records:
+        # Bounded memory; the check over the whole output finds what this one forgets. Within a batch nothing
+        # is forgotten, since from here on ids stand for the documents of a batch.
+        if len(seen) >= _MAX_IDS:
+            seen = {row["document_id"] for row in batch.rows}
         document = record if isinstance(record, Reject) else _check(record, seen)
         batch.add(document)
         if batch.full:
@@ -104,7 +108,7 @@ class _Batch:
         self.rows.append(
             {
                 "document_id": record.document_id,
-                "source": record.source,
+                "source": clean(record.source),
                 "source_row": record.source_row,
                 "text": record.text,
             }
@@ -156,10 +160,13 @@ def _check(record: _Record, seen: set[str]) -> Reject | tuple[_Record, int]:
     if document_id in seen:
         raw = encoded if raw is None else raw
         return reject("duplicate_id", "an earlier document of this shard has the same id")
-    if len(seen) >= _MAX_IDS:  # Bounded memory; the check over the whole output finds what this one forgets.
-        seen.clear()
     seen.add(document_id)
     return _Record(record.source, record.source_row, document_id, text, None), len(encoded)
+
+
+def clean(text: str) -> str:
+    """Return text that has UTF-8: file names may hold bytes that have none, which Python shows as lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _unicode_code(error: UnicodeError) -> str:

@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 import random
 
 import pyarrow as pa
@@ -198,3 +199,31 @@ def test_source_row_finds_the_record_again(tmp_path):
             for row in batch.documents.to_pylist():
                 line = content[row["source_row"] :].split(b"\n", 1)[0]
                 assert json.loads(line)["id"] == row["document_id"]
+
+
+def test_ids_are_unique_within_a_batch_also_when_old_ones_are_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_MAX_IDS", 3)
+    ids = ["a", "b", "c", "a", "d", "b", "e"]
+    path = tmp_path / "a.jsonl"
+    write_jsonl(path, [{"id": name, "text": name * 2} for name in ids])
+    (shard,) = shards(path)
+    (batch,) = read(shard, "id", "text")
+    assert batch.documents["document_id"].to_pylist() == ["a", "b", "c", "d", "e"]
+    assert [(reject.code, reject.document_id) for reject in batch.rejects] == [
+        ("duplicate_id", "a"),
+        ("duplicate_id", "b"),
+    ]
+    monkeypatch.setattr(reading, "MAX_BATCH_DOCUMENTS", 3)  # in the next batch, a and b are no longer remembered
+    assert [batch.documents["document_id"].to_pylist() for batch in read(shard, "id", "text")] == [
+        ["a", "b", "c"],
+        ["a", "d", "b"],
+        ["e"],
+    ]
+
+
+def test_a_file_name_that_is_not_utf8_is_stored_in_escapes(tmp_path):
+    name = os.fsdecode(b"caf\xe9.jsonl")
+    write_jsonl(tmp_path / name, [{"id": "1", "text": "x"}])
+    (shard,) = shards(tmp_path / "*.jsonl")
+    (batch,) = read(shard, "id", "text")
+    assert batch.documents["source"].to_pylist() == [f"{tmp_path}/caf\\udce9.jsonl"]
