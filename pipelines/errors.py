@@ -29,6 +29,7 @@ class PipelineError(CodedError):
         "Name the right columns: ids are strings or integers, text is strings.",
         "input.inside_output": "input {path} lies inside the output folder {output}. "
         "Choose another --output, or narrow the pattern.",
+        "input.changed": "{source} changed while it was read; run the same command again.",
         "input.not_readable": "input {path} can't be read: {reason}. Nothing was tagged.",
         # outputs
         "output.not_writable": "output {path} can't be written: {reason}. Mend it and run the same command again; "
@@ -39,6 +40,9 @@ class PipelineError(CodedError):
         "output.not_a_job": "{path} holds no {file}, so no job ever wrote there. "
         "Name the --output of a `spanmarker tag`.",
         "output.damaged": "{path} can't be read: {reason}. Remove the file and run the same command again.",
+        "output.not_readable": "{path} can't be read: {reason}. Mend it and run the same command again.",
+        "output.foreign": "{path} holds these and no job.json of a `spanmarker tag`:\n{files}\n"
+        "They may be somebody's own, so nothing was touched. Choose another --output, or move them away.",
         # shards and workers
         "model.not_loaded": "{path} can't be loaded: {reason}.",
         "model.broken": "the model fails on a text that nothing is wrong with, so no document is to blame: {reason}",

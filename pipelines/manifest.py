@@ -14,6 +14,7 @@ reports and for shards that the plan no longer knows.
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
@@ -21,7 +22,6 @@ from typing import Any, TypeVar
 from pipelines.errors import PipelineError
 from pipelines.plan import read_plan
 from pipelines.storage import (
-    exists,
     join,
     make_folder,
     names_in,
@@ -39,6 +39,7 @@ Item = TypeVar("Item")
 
 #: Tables of a shard, in the order in which they are published.
 TABLES = (ANNOTATIONS, DOCUMENTS, REJECTS)
+_SHARD_NAME = re.compile(r"[A-Za-z0-9_]{0,48}-[0-9]{5,}-[0-9a-f]{16}")
 _PAGE = 256  # entries fetched at once
 
 
@@ -57,31 +58,19 @@ def identity_digest(identity: dict[str, str]) -> str:
     return hashlib.blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
+def is_shard_name(name: str) -> bool:
+    """Tell whether a file's name, without its ending, may be a shard's. Other files are not this program's.
+
+    >>> is_shard_name("articles-00003-9f86d081884c7d65"), is_shard_name("mine")
+    (True, False)
+    """
+    return _SHARD_NAME.fullmatch(name) is not None
+
+
 def make_folders(output: str) -> None:
     """Make the folders of an output."""
     for name in [*(table.name for table in TABLES), "manifest"]:
         make_folder(join(output, name))
-
-
-def claim(output: str, identity: dict[str, str]) -> None:
-    """Make `output` the folder of the job with this identity, or refuse if it holds another job's rows.
-
-    Raises:
-        PipelineError: `output.other_job` with what differs, or `output.not_writable`.
-    """
-    path = join(output, "job.json")
-    # A job that never finished a shard, such as one with a mistyped column, has no claim.
-    if exists(path) and any(True for _ in names_in(join(output, "manifest"), ".json")):
-        try:
-            theirs = json.loads(read_all([path])[0])
-        except ValueError as error:
-            raise PipelineError("output.damaged", path=path, reason=error) from error
-        differing = sorted(key for key in theirs.keys() | identity.keys() if theirs.get(key) != identity.get(key))
-        if differing:
-            lines = [f"  {key}: there {theirs.get(key)!r}, here {identity.get(key)!r}" for key in differing]
-            raise PipelineError("output.other_job", path=output, differences="\n".join(lines))
-    # Also where it is there already: an output that can't be written is found out before any work.
-    publish_bytes(path, json.dumps(identity, indent=1, sort_keys=True).encode() + b"\n")
 
 
 def commit(output: str, entry: Entry) -> None:
@@ -130,18 +119,18 @@ class Reconciled:
 def reconcile(output: str) -> Reconciled:
     """Bring an output folder in line with its saved plan, before any shard runs.
 
-    Files without an entry are what a crash left: removed. Shards of a source that the plan cuts in
+    Files of shards without an entry are what a crash left: removed. Shards of a source that the plan cuts in
     other shards now are removed, entry first, so that no row is there twice.
     """
     folders = [join(output, table.name) for table in TABLES]
     remove_scratch([output, join(output, "manifest"), *folders])
     done = done_shards(output)
     for name in names_in(join(output, "manifest"), ".json"):
-        if name not in done:
+        if name not in done and is_shard_name(name):
             _remove(_entry_path(output, name))
     for folder in folders:
         for name in names_in(folder, ".parquet"):
-            if name not in done:
+            if name not in done and is_shard_name(name):
                 _remove(join(folder, f"{name}.parquet"))
 
     unknown = set(done)
@@ -180,11 +169,18 @@ def _pages(items: Iterable[Item]) -> Iterator[list[Item]]:
 
 def _read_page(output: str, shards: list[str]) -> Iterator[Entry]:
     paths = [_entry_path(output, shard) for shard in shards]
-    for path, content in zip(paths, read_all(paths), strict=True):
+    for path, content in zip(paths, _contents(output, paths), strict=True):
         try:
-            yield _entry(json.loads(content))
-        except (ValueError, KeyError, TypeError) as error:
+            yield _entry(json.loads(content.decode("utf-8", "surrogateescape")))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise PipelineError("output.damaged", path=path, reason=error) from error
+
+
+def _contents(output: str, paths: list[str]) -> list[bytes]:
+    try:
+        return read_all(paths)
+    except OSError as error:
+        raise PipelineError("output.not_readable", path=join(output, "manifest"), reason=error) from error
 
 
 def _entry(values: dict[str, Any]) -> Entry:

@@ -8,11 +8,11 @@ from typing import Any
 
 from rich.console import Console
 
+from pipelines.claim import claim
 from pipelines.engines import Settings, engine
 from pipelines.jobs import TagJob
 from pipelines.manifest import (
     Reconciled,
-    claim,
     identity_digest,
     left,
     make_folders,
@@ -26,7 +26,7 @@ from pipelines.progress import ProgressDisplay
 from pipelines.report.duplicates import duplicate_ids
 from pipelines.report.run import RunFacts, report_json, report_markdown, report_values
 from pipelines.report.totals import Totals
-from pipelines.storage import absolute, exists, join, publish_bytes, remove, sole_writer
+from pipelines.storage import absolute, exists, join, make_folder, publish_bytes, remove, sole_writer
 from spanmarker_core.bundle import read_info
 
 
@@ -43,9 +43,10 @@ def run_tag(job: TagJob, console: Console) -> None:
     info = read_info(job.model)
     identity = job.identity(info)
     output = absolute(job.output)
-    make_folders(output)
+    make_folder(output)
     with sole_writer(output):
         claim(output, identity)
+        make_folders(output)
         work = _find_work(job, identity, output)
         if work.left == 0 and not work.state.superseded and exists(_report_path(output)):
             console.print(

@@ -103,10 +103,15 @@ def _listing(fs: fsspec.AbstractFileSystem, folder: str) -> list[tuple[str, str,
 
 def names_in(folder: str, ending: str) -> Iterator[str]:
     """Yield the names, without `ending`, of the files in `folder` that have it; none if it isn't there."""
+    return (name for name, _ in sizes_in(folder, ending))
+
+
+def sizes_in(folder: str, ending: str) -> Iterator[tuple[str, int]]:
+    """Yield what `names_in` does, each with the file's size in bytes."""
     fs, path = resolve(folder)
-    for name, _, _ in _listing(fs, path):
+    for name, _, size in _listing(fs, path):
         if name.endswith(ending) and not (short := name.rpartition("/")[2]).startswith("."):
-            yield short.removesuffix(ending)
+            yield short.removesuffix(ending), size
 
 
 def open_input(url: str) -> IO[bytes]:

@@ -280,3 +280,48 @@ def test_output_that_is_a_file(corpus, tmp_path, tiny_bundle):
     (tmp_path / "out").write_text("a file")
     with pytest.raises(PipelineError, match=r"output.not_writable"):
         tag([corpus / "*"], tmp_path / "out", tiny_bundle)
+
+
+@pytest.mark.parametrize(
+    "name", ["documents/mine.parquet", "manifest/mine.json", "report.md", "plan.jsonl", "job.json"]
+)
+def test_a_folder_with_files_of_others_is_left_alone(corpus, tmp_path, tiny_bundle, name):
+    mine = tmp_path / "projB" / name
+    mine.parent.mkdir(parents=True)
+    mine.write_text('{"jobs": []}')
+    with pytest.raises(PipelineError) as caught:
+        tag([corpus / "*"], tmp_path / "projB", tiny_bundle)
+    assert caught.value.code == "output.foreign"
+    assert f"\n  {name}\n" in str(caught.value)
+    assert mine.read_text() == '{"jobs": []}'
+    assert [path for path in (tmp_path / "projB").rglob("*") if path.is_file() and path.name != ".lock"] == [mine]
+
+
+def test_files_of_other_names_stay_where_a_job_writes(corpus, tmp_path, tiny_bundle):
+    out = tmp_path / "out"
+    tag([corpus / "*"], out, tiny_bundle)
+    mine = [out / "documents" / "mine.parquet", out / "manifest" / "notes.json"]
+    for path in mine:
+        path.write_text("[]")
+    write_jsonl(corpus / "c.jsonl", documents(5, "c"))
+    assert "1 to do" in tag([corpus / "*"], out, tiny_bundle)
+    assert [path.read_text() for path in mine] == ["[]", "[]"]
+
+
+@pytest.mark.parametrize("content", [None, "[]", '"x"', "null", "{", '{"jobs": "mine"}'])
+def test_lost_job_file_is_restored_for_the_same_job_only(corpus, tmp_path, tiny_bundle, content):
+    out = tmp_path / "out"
+    tag([corpus / "*"], out, tiny_bundle)
+    before, path = files(out), out / "job.json"
+    job = path.read_text()
+    path.unlink() if content is None else path.write_text(content)
+    with pytest.raises(PipelineError, match=r"output.other_job.*\n  job digest: there '[0-9a-f]{32}', here"):
+        tag([corpus / "*"], out, tiny_bundle, threshold=0.25)
+    assert tag([corpus / "*"], out, tiny_bundle).startswith("Nothing to do")
+    assert (files(out), path.read_text()) == (before, job)
+
+
+def test_job_file_that_can_not_be_opened(corpus, tmp_path, tiny_bundle):
+    (tmp_path / "out" / "job.json").mkdir(parents=True)
+    with pytest.raises(PipelineError, match=r"output.not_readable.*job.json"):
+        tag([corpus / "*"], tmp_path / "out", tiny_bundle)

@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines import shard as sharding
+from pipelines.claim import claim
 from pipelines.errors import PipelineError
 from pipelines.jobs import TagJob
-from pipelines.manifest import claim, done_shards, identity_digest, make_folders, read_entries
+from pipelines.manifest import done_shards, identity_digest, make_folders, read_entries
 from pipelines.shard import isolate, run_shard
 from pipelines.stages.pack import pack_runs
 from pipelines.stages.tag import tag as real_tag
