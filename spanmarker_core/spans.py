@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spanmarker_core.windows import Windows, ragged_offsets
+from spanmarker_core.ragged import ragged_offsets
+from spanmarker_core.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas import SAMPLES
-from spanmarker_core.windows import Context, EncodedSentence, Packer, Surroundings, Windows, ragged_offsets
+from spanmarker_core.ragged import ragged_offsets
+from spanmarker_core.windows import Context, EncodedSentence, Packer, Surroundings, Windows
 
 #: About what the windows of a run take, in bytes. A sentence isn't divided: one of megabytes takes what it needs.
 MAX_RUN_BYTES = 16 << 20

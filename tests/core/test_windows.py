@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanmarker_core.bundle import packer_of
+from spanmarker_core.ragged import ragged_offsets
 from spanmarker_core.spans import candidate_spans
-from spanmarker_core.windows import Context, Packer, Surroundings, Windows, ragged_offsets
+from spanmarker_core.windows import Context, Packer, Surroundings, Windows
 from tests.tiny import tiny_model
 
 
