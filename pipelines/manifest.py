@@ -7,8 +7,8 @@
     out/report.json, report.md      what the last run did
 
 A shard's name holds a digest of its source, range, content and job. So a shard is done if its name is
-in the manifest and its files are there, and listings alone tell what is left; entries are read only for
-reports and for shards that the plan no longer knows.
+in the manifest and its files are there, each of the size that its entry says. The contents of files are
+not read for that.
 """
 
 import hashlib
@@ -25,15 +25,17 @@ from pipelines.storage import (
     join,
     make_folder,
     names_in,
+    open_input,
     publish_bytes,
     read_all,
     remove,
     remove_scratch,
+    sizes_in,
     writing,
 )
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from schemas.manifest import MANIFEST_VERSION, Entry, Output
-from schemas.shards import Shard
+from schemas.shards import PLAN_VERSION, Shard
 
 Item = TypeVar("Item")
 
@@ -93,12 +95,35 @@ def entries_of(output: str, shards: Iterable[Shard], done: set[str]) -> Iterator
             yield shard, next(entries) if shard.name in done else None
 
 
+def planned(output: str) -> Iterator[Shard]:
+    """Yield the shards of the saved plan.
+
+    Raises:
+        PipelineError: `output.damaged` if the file is no plan of this version, `output.not_readable`.
+    """
+    path = plan_path(output)
+    try:
+        with open_input(path) as file:
+            header = json.loads(file.readline())
+        if not isinstance(header, dict) or header.get("plan_version") != PLAN_VERSION:
+            raise ValueError(f"it does not begin as a plan of version {PLAN_VERSION} does")
+        yield from read_plan(path)
+    except OSError as error:
+        raise PipelineError("output.not_readable", path=path, reason=error) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError("output.damaged", path=path, reason=error) from error
+
+
 def done_shards(output: str) -> set[str]:
-    """Return the names of finished shards: committed, with all their outputs in place."""
-    done = set(names_in(join(output, "manifest"), ".json"))
-    for table in TABLES:
-        done.intersection_update(names_in(join(output, table.name), ".parquet"))
-    return done
+    """Return the names of finished shards: committed, with all their outputs in place and of the right sizes."""
+    sizes = {table.name: dict(sizes_in(join(output, table.name), ".parquet")) for table in TABLES}
+    committed = filter(is_shard_name, names_in(join(output, "manifest"), ".json"))
+    whole = sorted(name for name in committed if all(name in found for found in sizes.values()))
+    return {
+        name
+        for name, entry in zip(whole, read_entries(output, whole), strict=True)
+        if all(sizes[table][name] == written.n_bytes for table, written in entry.outputs.items())
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,49 +132,58 @@ class Reconciled:
 
     Attributes:
         done: names of finished shards, those that the plan doesn't know included.
-        superseded: shards removed because their source has other content or is cut otherwise now.
-        orphaned: finished shards whose source the plan doesn't name; their rows are kept.
+        superseded: shards removed because one of their files has other content or is cut otherwise now.
+        damaged: shards removed because one of their output files was missing or of another size.
+        orphaned: names of finished shards of which the plan names no file, sorted; their rows are kept.
     """
 
     done: set[str]
     superseded: int
-    orphaned: int
+    damaged: int
+    orphaned: list[str]
 
 
 def reconcile(output: str) -> Reconciled:
     """Bring an output folder in line with its saved plan, before any shard runs.
 
-    Files of shards without an entry are what a crash left: removed. Shards of a source that the plan cuts in
+    Files of shards without an entry are what a crash left: removed. Shards with a file that the plan cuts in
     other shards now are removed, entry first, so that no row is there twice.
     """
     folders = [join(output, table.name) for table in TABLES]
     remove_scratch([output, join(output, "manifest"), *folders])
     done = done_shards(output)
+    damaged = 0
     for name in names_in(join(output, "manifest"), ".json"):
         if name not in done and is_shard_name(name):
             _remove(_entry_path(output, name))
+            damaged += 1
     for folder in folders:
         for name in names_in(folder, ".parquet"):
             if name not in done and is_shard_name(name):
                 _remove(join(folder, f"{name}.parquet"))
 
     unknown = set(done)
-    for shard in read_plan(plan_path(output)):
+    for shard in planned(output):
         unknown.discard(shard.name)
-    sources = {entry.shard: entry.source for entry in read_entries(output, sorted(unknown))}
-    wanted = set(sources.values())
-    planned = {shard.source for shard in read_plan(plan_path(output)) if shard.source in wanted} if wanted else set()
-    superseded = [name for name, source in sources.items() if source in planned]
-    for name in superseded:
+    files = {entry.shard: _files(entry) for entry in read_entries(output, sorted(unknown))}
+    wanted = {file for of_shard in files.values() for file in of_shard}
+    cut_anew = {file for shard in planned(output) for file in _files(shard) if file in wanted} if wanted else set()
+    superseded = {name for name, of_shard in files.items() if not cut_anew.isdisjoint(of_shard)}
+    for name in sorted(superseded):
         _remove(_entry_path(output, name))
         for table in TABLES:
             _remove(table_path(output, table.name, name))
-    return Reconciled(done.difference(superseded), len(superseded), len(sources) - len(superseded))
+    return Reconciled(done - superseded, len(superseded), damaged, sorted(files.keys() - superseded))
+
+
+def _files(shard: Shard | Entry) -> list[str]:
+    """Return the paths of the files that a shard is read from."""
+    return [join(shard.source, name) for name in shard.files] or [shard.source]
 
 
 def left(output: str, done: set[str]) -> Iterator[Shard]:
     """Yield the planned shards that are not done."""
-    return (shard for shard in read_plan(plan_path(output)) if shard.name not in done)
+    return (shard for shard in planned(output) if shard.name not in done)
 
 
 def _entry_path(output: str, shard: str) -> str:

@@ -1,6 +1,5 @@
 """One `spanmarker tag`, from the job to the report."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,11 +16,12 @@ from pipelines.manifest import (
     left,
     make_folders,
     plan_path,
+    planned,
     read_entries,
     reconcile,
 )
 from pipelines.memory import peak_rss_bytes
-from pipelines.plan import plan_shards, read_plan, save_plan
+from pipelines.plan import plan_shards, save_plan
 from pipelines.progress import ProgressDisplay
 from pipelines.report.duplicates import duplicate_ids
 from pipelines.report.run import RunFacts, report_json, report_markdown, report_values
@@ -48,7 +48,7 @@ def run_tag(job: TagJob, console: Console) -> None:
         claim(output, identity)
         make_folders(output)
         work = _find_work(job, identity, output)
-        if work.left == 0 and not work.state.superseded and exists(_report_path(output)):
+        if not work.changed and exists(_report_path(output)):
             console.print(
                 f"Nothing to do: {work.intent}. Rows: {join(output, 'annotations')}", markup=False, soft_wrap=True
             )
@@ -78,8 +78,18 @@ class _Work:
 
     @property
     def intent(self) -> str:
-        kept = f", {self.state.orphaned:,} of inputs that are gone" if self.state.orphaned else ""
-        return f"{self.total:,} shards: {self.total - self.left:,} done before, {self.left:,} to do{kept}"
+        notes = (
+            (len(self.state.orphaned), "of inputs that are gone"),
+            (self.state.superseded, "removed because their input changed"),
+            (self.state.damaged, "removed because a file of theirs was lost or damaged"),
+        )
+        noted = "".join(f", {count:,} {note}" for count, note in notes if count)
+        return f"{self.total:,} shards: {self.total - self.left:,} done before, {self.left:,} to do{noted}"
+
+    @property
+    def changed(self) -> bool:
+        """Whether the folder's rows are or will be others than before."""
+        return self.left > 0 or self.state.superseded > 0 or self.state.damaged > 0
 
 
 def _find_work(job: TagJob, identity: dict[str, str], output: str) -> _Work:
@@ -103,7 +113,8 @@ def _report(
     job: TagJob, identity: dict[str, str], started: str, work: _Work, display: ProgressDisplay
 ) -> dict[str, Any]:
     output = absolute(job.output)
-    duplicates, examples = duplicate_ids(output, _names(output))
+    names = [*(shard.name for shard in planned(output)), *work.state.orphaned]
+    duplicates, examples = duplicate_ids(output, names)
     facts = RunFacts(
         command={**job.model_dump(), "model": str(Path(job.model).absolute())},
         identity=identity,
@@ -113,21 +124,18 @@ def _report(
         ran=display.shards,
         skipped=work.total - work.left,
         superseded=work.state.superseded,
-        orphaned=work.state.orphaned,
+        orphaned=len(work.state.orphaned),
+        orphaned_documents=Totals.over(read_entries(output, work.state.orphaned)).counts["documents"],
         words=display.finished_words,
         parent_peak_rss_bytes=peak_rss_bytes(),
         duplicates=duplicates,
         duplicate_examples=examples,
     )
-    return report_values(facts, Totals.over(read_entries(output, _names(output))))
+    return report_values(facts, Totals.over(read_entries(output, names)))
 
 
 def _report_path(output: str) -> str:
     return join(output, "report.json")
-
-
-def _names(output: str) -> Iterator[str]:
-    return (shard.name for shard in read_plan(plan_path(output)))
 
 
 def _say_done(console: Console, output: str, values: dict[str, Any]) -> None:
@@ -137,6 +145,8 @@ def _say_done(console: Console, output: str, values: dict[str, Any]) -> None:
         f"+ {counts['rejected']:,} rejected; {counts['entities']:,} entities in {counts['words']:,} words",
         f"{run['shards_run']:,} shards in {run['seconds']:,.1f} s, {run['words_per_second']:,.0f} words/s",
     ]
+    if run["shards_orphaned"]:
+        lines.append(f"{run['documents_orphaned']:,} of the documents are kept from inputs that are gone")
     if counts["unreadable"]:
         lines.append(f"{counts['unreadable']:,} files or parts of files could not be read: see rejects")
     if duplicates := values["output"]["duplicate_ids_across_shards"]["documents"]:

@@ -96,6 +96,7 @@ class Tally:
             version=MANIFEST_VERSION,
             shard=shard.name,
             source=shard.source,
+            files=list(shard.files),
             job=task.job,
             counts={name: self.counts[name] for name in names},
             reject_codes=dict(sorted(self.reject_codes.items())),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class Entry:
     version: int
     shard: str  # Shard.name
     source: str  # Shard.source
+    files: list[str]  # Shard.files
     job: str  # digest of the job identity that made the rows
     counts: dict[str, int]  # documents = tagged + empty + rejected; unreadable parts, characters, words, ...
     reject_codes: dict[str, int]  # reject rows by code

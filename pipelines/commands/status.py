@@ -15,8 +15,7 @@ def status(
     from rich.table import Column, Table
 
     from pipelines.errors import PipelineError
-    from pipelines.manifest import done_shards, entries_of, plan_path
-    from pipelines.plan import read_plan
+    from pipelines.manifest import done_shards, entries_of, plan_path, planned
     from pipelines.report.totals import Totals
     from pipelines.storage import absolute, exists
 
@@ -26,17 +25,17 @@ def status(
     done = done_shards(folder)
     names = ("documents", "tagged", "empty", "rejected", "unreadable", "entities")
     table = Table(Column("shard", overflow="fold"), "state", *names, box=None)
-    totals, planned = Totals(), 0
-    for shard, entry in entries_of(folder, read_plan(plan_path(folder)), done):
-        planned += 1
+    totals, count = Totals(), 0
+    for shard, entry in entries_of(folder, planned(folder), done):
+        count += 1
         if entry is not None:
             totals.add(entry)
-        if planned <= _MAX_ROWS:
+        if count <= _MAX_ROWS:
             numbers = [f"{entry.counts[name]:,}" for name in names] if entry is not None else []
             table.add_row(shard.name, "done" if entry is not None else "left", *numbers)
-    if planned > _MAX_ROWS:
-        table.add_row(f"and {planned - _MAX_ROWS:,} more")
-    table.add_row(f"{planned:,} shards", "", *(f"{totals.counts[name]:,}" for name in names))
+    if count > _MAX_ROWS:
+        table.add_row(f"and {count - _MAX_ROWS:,} more")
+    table.add_row(f"{count:,} shards", "", *(f"{totals.counts[name]:,}" for name in names))
     console = Console()
     if not console.is_terminal:
         console.width = 200  # A pipe or a file has no width to keep to.
@@ -45,4 +44,4 @@ def status(
         console.print(f"rejected, {code}: {count:,}", markup=False, highlight=False)
     orphaned = len(done) - totals.shards
     kept = f", and {orphaned:,} done shards of inputs that the last run no longer named" if orphaned else ""
-    console.print(f"{totals.shards:,} done, {planned - totals.shards:,} left{kept}", markup=False, highlight=False)
+    console.print(f"{totals.shards:,} done, {count - totals.shards:,} left{kept}", markup=False, highlight=False)

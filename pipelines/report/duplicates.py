@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.errors import PipelineError
 from pipelines.manifest import table_path
-from pipelines.storage import open_input
+from pipelines.storage import is_storage_fault, open_input
 from schemas import DOCUMENTS
 
 _PARTITIONS = 64  # a billion documents make partitions of 250 MB (16 bytes each)
@@ -61,12 +63,20 @@ def _examples(output: str, shards: list[str], repeated: set[bytes]) -> list[str]
 def _hashes(output: str, shards: Iterable[str]) -> Iterator[tuple[list[str], np.ndarray]]:
     """Yield ids and their hashes, uint8 [n, 16], of documents that were not rejected."""
     for shard in shards:
-        with open_input(table_path(output, DOCUMENTS.name, shard)) as file:
-            for batch in pq.ParquetFile(file).iter_batches(columns=["document_id", "status"]):
-                kept = [
-                    document_id
-                    for document_id, status in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-                    if status != "rejected"
-                ]
-                digests = b"".join(hashlib.blake2b(name.encode(), digest_size=16).digest() for name in kept)
-                yield kept, np.frombuffer(digests, np.uint8).reshape(-1, 16)
+        for batch in _batches(table_path(output, DOCUMENTS.name, shard)):
+            kept = [
+                document_id
+                for document_id, status in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+                if status != "rejected"
+            ]
+            digests = b"".join(hashlib.blake2b(name.encode(), digest_size=16).digest() for name in kept)
+            yield kept, np.frombuffer(digests, np.uint8).reshape(-1, 16)
+
+
+def _batches(path: str) -> Iterator[pa.RecordBatch]:
+    try:
+        with open_input(path) as file:
+            yield from pq.ParquetFile(file).iter_batches(columns=["document_id", "status"])
+    except (pa.ArrowException, OSError) as error:
+        code = "output.not_readable" if is_storage_fault(error) else "output.damaged"
+        raise PipelineError(code, path=path, reason=error) from error

@@ -20,6 +20,7 @@ class RunFacts:
     skipped: int
     superseded: int
     orphaned: int
+    orphaned_documents: int
     words: int  # tagged in this run
     parent_peak_rss_bytes: int
     duplicates: int  # documents with the id of an earlier one in another shard
@@ -27,7 +28,7 @@ class RunFacts:
 
 
 def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
-    """Return the report as plain values. `this_run` is about this run, `output` about all planned shards."""
+    """Return the report as plain values. `this_run` is about this run, `output` about all rows in the folder."""
     return {
         "job": facts.command,
         "identity": facts.identity,
@@ -39,6 +40,7 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
             "shards_done_before": facts.skipped,
             "shards_superseded": facts.superseded,
             "shards_orphaned": facts.orphaned,
+            "documents_orphaned": facts.orphaned_documents,
             "words": facts.words,
             "words_per_second": round(facts.words / facts.seconds, 1) if facts.ran else 0.0,
             "parent_peak_rss_bytes": facts.parent_peak_rss_bytes,
@@ -72,7 +74,7 @@ def report_markdown(values: dict[str, Any]) -> bytes:
         "# Run report",
         f"Started {run['started']}, {run['seconds']:,} s. {run['shards_run']:,} shards tagged, "
         f"{run['shards_done_before']:,} were done before, {run['shards_superseded']:,} replaced because their input "
-        f"changed, {run['shards_orphaned']:,} kept whose input is gone. "
+        f"changed, {run['shards_orphaned']:,} kept whose input is gone ({run['documents_orphaned']:,} documents). "
         f"{run['words']:,} words, {run['words_per_second']:,} words/s.",
         "## Documents",
         f"{counts.get('documents', 0):,} in = {counts.get('tagged', 0):,} tagged + {counts.get('empty', 0):,} empty + "

@@ -9,6 +9,7 @@ import fsspec
 import polars
 import pytest
 
+from pipelines.commands.status import status
 from pipelines.errors import PipelineError
 from pipelines.stages.read import MAX_BATCH_DOCUMENTS
 from pipelines.storage import sole_writer
@@ -83,7 +84,9 @@ def test_only_new_and_changed_input_is_tagged_and_no_row_doubles(corpus, tmp_pat
     kept = {path for path in after if before.get(path) == after[path]}
     assert len(kept) == len(before) - 3
     assert "55 documents" in text
-    assert report(out)["this_run"]["shards_superseded"] >= 1
+    count = report(out)["this_run"]["shards_superseded"]
+    assert count >= 1
+    assert f", {count} removed because their input changed" in text
     tag([corpus / "*"], tmp_path / "clean", tiny_bundle, **SMALL)
     assert all_rows(out) == all_rows(tmp_path / "clean")
 
@@ -93,7 +96,16 @@ def test_rows_of_vanished_input_stay_and_are_reported(corpus, tmp_path, tiny_bun
     tag([corpus / "*"], out, tiny_bundle)
     (corpus / "a.jsonl").unlink()
     assert "1 of inputs that are gone" in tag([corpus / "*"], out, tiny_bundle)
-    assert len(rows(out, "documents")) == 50
+    write_jsonl(corpus / "c.jsonl", documents(7, "a"))  # the ids of rows that are still there
+    text = tag([corpus / "*"], out, tiny_bundle)
+    assert "57 documents" in text
+    assert "30 of the documents are kept from inputs that are gone" in text
+    assert "7 documents have the id of another in another shard" in text
+    found = report(out)
+    assert (found["this_run"]["shards_orphaned"], found["this_run"]["documents_orphaned"]) == (1, 30)
+    assert found["output"]["counts"]["documents"] == len(rows(out, "documents")) == 57
+    assert found["output"]["shards"] == 3
+    assert "1 kept whose input is gone (30 documents)" in (out / "report.md").read_text()
 
 
 def test_other_cut_replaces_all_shards(corpus, tmp_path, tiny_bundle):
@@ -115,6 +127,29 @@ def test_lost_file_of_a_shard_is_made_again(corpus, tmp_path, tiny_bundle, lost)
     text = tag([corpus / "*"], out, tiny_bundle, **SMALL)
     assert "1 to do" in text
     assert all_rows(out) == expected
+
+
+@pytest.mark.parametrize("table", ["annotations", "documents", "rejects"])
+def test_shard_with_a_file_of_another_size_is_made_again(corpus, tmp_path, tiny_bundle, table):
+    out = tmp_path / "out"
+    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+    expected = all_rows(out)
+    damaged = sorted((out / table).iterdir())[1]
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    text = tag([corpus / "*"], out, tiny_bundle, **SMALL)
+    assert "1 to do, 1 removed because a file of theirs was lost or damaged" in text
+    assert all_rows(out) == expected
+
+
+def test_damaged_output_of_the_right_size_is_named(corpus, tmp_path, tiny_bundle):
+    out = tmp_path / "out"
+    tag([corpus / "a.jsonl"], out, tiny_bundle)
+    (damaged,) = (out / "documents").iterdir()
+    damaged.write_bytes(b"x" * damaged.stat().st_size)
+    with pytest.raises(PipelineError) as caught:
+        tag([corpus / "*"], out, tiny_bundle)
+    assert caught.value.code == "output.damaged"
+    assert str(damaged) in str(caught.value)
 
 
 def test_output_of_another_job_is_refused_with_what_differs(corpus, tmp_path, tiny_bundle):
@@ -325,3 +360,39 @@ def test_job_file_that_can_not_be_opened(corpus, tmp_path, tiny_bundle):
     (tmp_path / "out" / "job.json").mkdir(parents=True)
     with pytest.raises(PipelineError, match=r"output.not_readable.*job.json"):
         tag([corpus / "*"], tmp_path / "out", tiny_bundle)
+
+
+def test_text_files_of_another_pattern_over_the_same_folder_stay(tmp_path, tiny_bundle):
+    for year in (2023, 2024):
+        for number in range(3):
+            path = tmp_path / "in" / f"{year}-{number}.txt"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"Obama flew to Paris in {year}.")
+    out = tmp_path / "out"
+    tag([tmp_path / "in" / "2023*.txt"], out, tiny_bundle)
+    before = files(out)
+    text = tag([tmp_path / "in" / "2024*.txt"], out, tiny_bundle)
+    assert "1 of inputs that are gone" in text
+    assert "removed" not in text
+    assert before.items() <= files(out).items()
+    assert len(rows(out, "documents")) == 6
+
+    (tmp_path / "in" / "2023-1.txt").write_text("She flew to London.")
+    text = tag([tmp_path / "in" / "*.txt"], out, tiny_bundle)
+    assert "2 removed because their input changed" in text  # all six files are one shard now
+    assert sorted(row["document_id"] for row in rows(out, "documents")) == sorted(
+        f"{year}-{number}.txt" for year in (2023, 2024) for number in range(3)
+    )
+
+
+@pytest.mark.parametrize("content", ["", "[]", "null", '"x"', '{"plan_version": 99}', '{"plan_version": 1}\n[]', "{"])
+def test_plan_that_is_none_is_refused(tmp_path, content):
+    (tmp_path / "plan.jsonl").write_text(content)
+    with pytest.raises(PipelineError, match=r"output.damaged.*plan.jsonl"):
+        status(str(tmp_path))
+
+
+def test_plan_that_can_not_be_opened(tmp_path):
+    (tmp_path / "plan.jsonl").mkdir()
+    with pytest.raises(PipelineError, match=r"output.not_readable.*plan.jsonl"):
+        status(str(tmp_path))
