@@ -21,7 +21,7 @@ class PipelineError(CodedError):
         "job.unreadable": "job file {path} can't be read: {reason}.",
         # inputs
         "input.no_match": "no file matches {patterns}. Quote patterns, so that the shell leaves them alone, and "
-        "name files, not folders: 'folder/*.parquet'.",
+        "name files, not folders: 'folder/*.parquet'. A [ that belongs to a name is written [[].",
         "input.unknown_format": "these inputs have no known format:\n{files}\nKnown endings: {endings}. "
         "Narrow the pattern or rename the files.",
         "input.bad_columns": "these inputs lack the columns that the job reads (--id-column {id_column!r}, "
@@ -31,9 +31,14 @@ class PipelineError(CodedError):
         "Choose another --output, or narrow the pattern.",
         "input.changed": "{source} changed while it was read; run the same command again.",
         "input.not_readable": "input {path} can't be read: {reason}. Nothing was tagged.",
+        "input.not_a_file": "these inputs are no files:\n{files}\nName the files in a folder: 'folder/*'. "
+        "Nothing was tagged.",
+        "url.unusable": "{url} can't be used: {reason}.{remedy}",
         # outputs
         "output.not_writable": "output {path} can't be written: {reason}. Mend it and run the same command again; "
         "shards that are done stay done.",
+        "output.not_shared": "output {path} is in the memory of one process, and workers are others. "
+        "Choose a folder or a store for --output.",
         "output.other_job": "output {path} holds the rows of another job, and rows of two jobs are never mixed:\n"
         "{differences}\nChoose another --output, or give the same arguments as before.",
         "output.busy": "another `spanmarker tag` is writing to {path}. Wait for its end, then run this command again.",
@@ -48,7 +53,7 @@ class PipelineError(CodedError):
         "model.broken": "the model fails on a text that nothing is wrong with, so no document is to blame: {reason}",
         "shard.unbalanced": "shard {shard}: {read} documents were read, and {found} are tagged, empty or rejected. "
         "This is a bug in spanmarker-pipelines: please report it.",
-        "shards.failed": "{count} of {total} shards failed {tries} times each; all others are done. "
+        "shards.failed": "{count} of {total} shards failed, in {tries} tries or for a changed input; all others are done. "
         "The same command tries them again. The first failures:\n{failures}",
         "worker.start_failed": "a worker died while it loaded the model (exit code {exit_code}), "
         "{tries} times in a row. A negative code is a signal; -9 often means that memory ran out: try fewer --workers.",

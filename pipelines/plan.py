@@ -11,7 +11,7 @@
 - A file that can't be opened as what it claims to be: a shard that will write one reject.
 """
 
-import hashlib
+import contextlib
 import heapq
 import itertools
 import json
@@ -22,17 +22,11 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.content import digest_of, leaves_of, parquet_content, text_content
 from pipelines.errors import PipelineError
-from pipelines.storage import (
-    ContentIdentity,
-    absolute,
-    base_folder,
-    find,
-    is_storage_fault,
-    open_input,
-    publish,
-    writing,
-)
+from pipelines.patterns import Found, Pattern, patterns_of
+from pipelines.stages.read import DAMAGE, decompressed
+from pipelines.storage import ContentIdentity, is_storage_fault, open_input, publish, writing
 from schemas.shards import PLAN_VERSION, Shard
 
 #: Endings of file names and the format each stands for.
@@ -59,7 +53,9 @@ _HEAD_BYTES = 1 << 20
 def plan_shards(
     patterns: Iterable[str], *, output: str, id_column: str, text_column: str, max_shard_bytes: int, job: str
 ) -> Iterator[Shard]:
-    """Yield the shards of all files that match `patterns`, sorted by path; a file that matches twice counts once.
+    """Yield the shards of all files that match `patterns`, sorted by path.
+
+    A file that matches twice, under several names too, counts once.
 
     Args:
         patterns: paths or URLs with wildcards.
@@ -71,11 +67,11 @@ def plan_shards(
     Raises:
         PipelineError: `input.*`. Faults of files are collected over all files before they are raised.
     """
-    patterns = [absolute(pattern) for pattern in patterns]
-    faults: dict[str, list[str]] = {"input.unknown_format": [], "input.bad_columns": []}
+    known = patterns_of(list(patterns))
+    faults: dict[str, list[str]] = {"input.not_a_file": [], "input.unknown_format": [], "input.bad_columns": []}
     found = False
     inside = output.rstrip("/") + "/"
-    for folder, files in itertools.groupby(_files(patterns, inside), key=lambda file: file[2]):
+    for folder, files in itertools.groupby(_files(known, inside, faults["input.not_a_file"]), key=lambda file: file[2]):
         if folder is not None:  # text files below one folder, a run of them
             found = True
             yield from _text_shards(folder, ((path, size) for path, size, _ in files), max_shard_bytes, job)
@@ -92,8 +88,8 @@ def plan_shards(
                 faults["input.bad_columns"].append(f"{path}: {error}")
             except OSError as error:
                 raise PipelineError("input.not_readable", path=path, reason=error) from error
-    if not found:
-        raise PipelineError("input.no_match", patterns=", ".join(patterns))
+    if not found and not faults["input.not_a_file"]:
+        raise PipelineError("input.no_match", patterns=", ".join(pattern.url for pattern in known))
     for code, faulty in faults.items():
         if faulty:
             shown = [f"  {file}" for file in faulty[:_SHOWN]]
@@ -142,23 +138,39 @@ class _BadColumns(Exception):
     pass
 
 
-def _files(patterns: list[str], inside: str) -> Iterator[tuple[str, int, str | None]]:
-    """Yield (path, size, folder that a text file's id counts from, else None), merged, sorted, each path once."""
+def _files(patterns: list[Pattern], inside: str, no_files: list[str]) -> Iterator[tuple[str, int, str | None]]:
+    """Yield (path, size, folder that a text file's id counts from, else None), merged, sorted, each file once.
 
-    def listed(pattern: str) -> Iterator[tuple[list[str], str, int, str | None]]:
-        folder = base_folder(pattern)
-        for path, size in find(pattern):
-            yield path.split("/"), path, size, folder if format_of(path) == "text" else None
+    What matches and is no file is added to `no_files`.
+    """
 
-    try:
-        merged = heapq.merge(*map(listed, patterns), key=lambda file: (file[0], file[3] or ""))
-        for _, same in itertools.groupby(merged, key=lambda file: file[1]):
-            _, path, size, folder = next(same)
-            if path.startswith(inside):
-                raise PipelineError("input.inside_output", path=path, output=inside)
-            yield path, size, folder
-    except ValueError as error:  # what fsspec says of a pattern such as "**.txt"
-        raise PipelineError("input.no_match", patterns=f"{', '.join(patterns)} ({error})") from error
+    def listed(pattern: Pattern) -> Iterator[tuple[list[str], str, Found]]:
+        try:
+            for found in pattern.find():
+                # `*` leaves folders out, as shells' users expect; a folder that is named, or is named like a file, is
+                # a mistake, or what Spark writes.
+                if found.kind != "directory" or pattern.literal or format_of(found.path) is not None:
+                    text = found.kind == "file" and format_of(found.path) == "text"
+                    yield found.path.split("/"), pattern.folder if text else "", found
+        except OSError as error:
+            raise PipelineError("input.not_readable", path=error.filename or pattern.url, reason=error) from error
+
+    linked: set[str] = set()
+    merged = heapq.merge(*map(listed, patterns), key=lambda match: match[:2])
+    for _, same in itertools.groupby(merged, key=lambda match: match[2].path):
+        _, folder, found = next(same)
+        if f"{found.real}/".startswith(inside) or found.path.startswith(inside):
+            raise PipelineError("input.inside_output", path=found.path, output=inside)
+        if found.kind != "file":
+            what = "a folder" if found.kind == "directory" else "a pipe, a socket, a device or a link to nothing"
+            no_files.append(f"{found.path} ({what})")
+            continue
+        if found.real != found.path:
+            # Of a file's names its own counts, else the first; so only links to files beside the patterns are kept.
+            if found.real in linked or any(pattern.names(found.real) for pattern in patterns):
+                continue
+            linked.add(found.real)
+        yield found.path, found.size, folder or None
 
 
 def _file_shards(
@@ -182,6 +194,7 @@ def _file_shards(
             bounds = _line_ranges(file, size, max_shard_bytes)
             ranges = ((start, end, end - start, content.of([(start, end)])) for start, end in bounds)
         else:
+            _check_head(_decompressed_head(file, kind), id_column, text_column)
             ranges = [(0, size, size, content.of([(0, size)]))]
         for part, (start, end, n_bytes, identity) in enumerate(ranges):
             yield _shard(path, kind, part, start, end, (), n_bytes, identity, job)
@@ -223,25 +236,26 @@ def _check_head(head: bytes, id_column: str, text_column: str) -> None:
         raise _BadColumns(f"no {', '.join(missing)} in its first records; their keys: {', '.join(seen)}")
 
 
+def _decompressed_head(file: IO[bytes], kind: str) -> bytes:
+    """Return the first bytes of a compressed file, up to damage in it: that is the reader's to reject."""
+    head = b""
+    with contextlib.suppress(*DAMAGE):
+        for block in decompressed(file, kind):
+            head += block
+            if len(head) >= _HEAD_BYTES:
+                break
+    return head
+
+
 def _parquet_ranges(
     parquet: pq.ParquetFile, content: ContentIdentity, columns: tuple[str, str], max_shard_bytes: int
 ) -> Iterator[tuple[int, int, int, str]]:
     """Yield row ranges: row groups joined while they are small, a large one cut into equal runs of rows."""
     metadata = parquet.metadata
-    leaves = (
-        [
-            index
-            for index in range(metadata.num_columns)
-            if metadata.row_group(0).column(index).path_in_schema in columns
-        ]
-        if metadata.num_row_groups
-        else []
-    )
-    kinds = " ".join(str(parquet.schema_arrow.field(column).type) for column in columns)
+    leaves = leaves_of(metadata, columns)
 
     def identity(groups: list[int]) -> str:
-        chunks = [metadata.row_group(group).column(leaf) for group in groups for leaf in leaves]
-        return f"{kinds} {content.of(map(_chunk_range, chunks))}"
+        return parquet_content(parquet, content, columns, groups)
 
     first_row, rows, n_bytes = 0, 0, 0
     groups: list[int] = []
@@ -263,13 +277,6 @@ def _parquet_ranges(
             groups.append(group)
     if groups or first_row == 0:
         yield first_row, first_row + rows, n_bytes, identity(groups)
-
-
-def _chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    start = chunk.data_page_offset
-    if chunk.dictionary_page_offset:
-        start = min(start, chunk.dictionary_page_offset)
-    return start, start + chunk.total_compressed_size
 
 
 def _line_ranges(file: IO[bytes], size: int, max_shard_bytes: int) -> Iterator[tuple[int, int]]:
@@ -306,7 +313,7 @@ def _text_shards(folder: str, files: Iterator[tuple[str, int]], max_shard_bytes:
             group, n_bytes, n_names = [], 0, 0
         group.append(name)
         n_bytes, n_names = n_bytes + size, n_names + len(name.encode("utf-8", "surrogateescape"))
-        if _digest(name)[:2] < "04":  # one name in 64
+        if digest_of(name)[:2] < "04":  # one name in 64
             yield _text_shard(folder, group, n_bytes, job)
             group, n_bytes, n_names = [], 0, 0
     if group:
@@ -314,15 +321,11 @@ def _text_shards(folder: str, files: Iterator[tuple[str, int]], max_shard_bytes:
 
 
 def _text_shard(folder: str, names: list[str], n_bytes: int, job: str) -> Shard:
-    contents = []
-    for name in names:
-        path = f"{folder}/{name}"
-        try:
-            with open_input(path) as file:
-                contents.append(ContentIdentity(path, file).of([(0, 1 << 62)]))
-        except OSError as error:
-            raise PipelineError("input.not_readable", path=path, reason=error) from error
-    return _shard(folder, "text", 0, 0, 0, tuple(names), n_bytes, _digest(*contents), job)
+    try:
+        content = text_content(f"{folder}/{name}" for name in names)
+    except OSError as error:
+        raise PipelineError("input.not_readable", path=error.filename or folder, reason=error) from error
+    return _shard(folder, "text", 0, 0, 0, tuple(names), n_bytes, content, job)
 
 
 def _shard(
@@ -338,10 +341,5 @@ def _shard(
 ) -> Shard:
     stem = source.rpartition("/")[2].partition(".")[0]
     stem = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)[:48]
-    digest = _digest(source, kind, str(start), str(end), *files, content, job)
+    digest = digest_of(source, kind, str(start), str(end), *files, content, job)
     return Shard(f"{stem}-{part:05d}-{digest[:16]}", source, kind, start, end, files, n_bytes, content)
-
-
-def _digest(*parts: str) -> str:
-    whole = "\0".join(parts).encode("utf-8", "surrogateescape")
-    return hashlib.blake2b(whole, digest_size=16).hexdigest()

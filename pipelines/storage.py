@@ -10,39 +10,86 @@ import errno
 import fcntl
 import hashlib
 import os
-import re
 import secrets
+import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Any, NamedTuple
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
-from fsspec.utils import glob_translate
 
 from pipelines.errors import PipelineError
+from spanmarker_core.errors import CodedError
 
-_MAGIC = re.compile(r"[*?\[]")
 _BLOCK = 1 << 20
 _SCRATCH_ENDING = ".scratch"
+_READERS = 16  # small files fetched from a store at once
+
+
+#: The extra of this package that brings each store.
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}
+_LOCAL = LocalFileSystem()
 
 
 def resolve(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
-    """Return the file system of `url` and the path in it (absolute where local)."""
-    return fsspec.core.url_to_fs(url)
+    """Return the file system of `url` and the path in it (absolute where local).
+
+    What has no `://` is a local path, whatever else its name holds.
+
+    Raises:
+        PipelineError: `url.unusable`.
+    """
+    protocol, mark, rest = url.partition("://")
+    if not mark or url.startswith("/"):
+        return _LOCAL, _local_path(url)
+    if protocol in _LOCAL.protocol:
+        return _LOCAL, _local_path(rest)
+    with reaching(url, passes=()):
+        # fsspec's own `url_to_fs` would take a `::` in a name for a chain of stores.
+        kind = fsspec.get_filesystem_class(protocol)
+        return fsspec.filesystem(protocol, **kind._get_kwargs_from_urls(url)), kind._strip_protocol(url)
+
+
+def _local_path(path: str) -> str:
+    return os.path.join(os.getcwd(), os.path.expanduser(path)).rstrip("/") or "/"
+
+
+@contextlib.contextmanager
+def reaching(url: str, passes: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    """Turn whatever a store's library raises into a coded error: it is missing, has no credentials, is misused.
+
+    What says that a file is not there, or can't be read, `passes`: it is the caller's to tell.
+    """
+    try:
+        yield
+    except CodedError:
+        raise
+    except passes:
+        raise
+    except Exception as error:
+        reason = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+        remedy = ""
+        if isinstance(error, ImportError) and (extra := _EXTRAS.get(url.partition("://")[0])):
+            remedy = f" Install it: pip install 'spanmarker-pipelines[{extra}]'."
+        elif "::" in url:
+            remedy = " Stores within stores (::) are not supported."
+        raise PipelineError("url.unusable", url=url, reason=reason.rstrip("."), remedy=remedy) from error
 
 
 def absolute(url: str) -> str:
-    """Return the one spelling of `url` that this program stores: a local path made absolute, or a URL.
+    """Return the one spelling of `url` that this program stores: a local path without links, or a URL.
 
-    >>> absolute("memory://folder/a.txt"), absolute("file:///data/a.txt")
+    >>> absolute("memory://folder/a.txt"), absolute("file:///data//x/../a.txt")
     ('memory:///folder/a.txt', '/data/a.txt')
     """
     fs, path = resolve(url)
-    return _spell(fs, path)
+    return spell(fs, os.path.realpath(path) if isinstance(fs, LocalFileSystem) else path)
 
 
-def _spell(fs: fsspec.AbstractFileSystem, path: str) -> str:
+def spell(fs: fsspec.AbstractFileSystem, path: str) -> str:
+    """Return the absolute path or the URL of a path in a file system."""
     return path if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(path)
 
 
@@ -51,54 +98,39 @@ def join(folder: str, *names: str) -> str:
     return "/".join([folder.rstrip("/"), *names])
 
 
-def base_folder(pattern: str) -> str:
-    """Return the folder before the first wildcard of a pattern, or the folder of a plain file.
+class Listed(NamedTuple):
+    """What is in a folder. `kind` is "file", "directory" or "other" (a pipe, a socket, a device, a link to nothing)."""
 
-    >>> base_folder("/data/*/a*.txt"), base_folder("/data/a.txt")
-    ('/data', '/data')
-    """
-    before = pattern[: match.start()] if (match := _MAGIC.search(pattern)) else pattern
-    return before.rpartition("/")[0]
-
-
-def find(pattern: str) -> Iterator[tuple[str, int]]:
-    """Yield the `(path, size in bytes)` of the files that match `pattern`, sorted by path components.
-
-    `*`, `?` and `[...]` stay within a folder's name, `**` spans folders, and names that begin with
-    a dot are matched only by patterns that spell them out. Memory holds one folder's listing a level.
-    """
-    fs, path = resolve(pattern)
-    if not _MAGIC.search(path):
-        if fs.isfile(path):
-            yield _spell(fs, path), fs.size(path)
-        return
-    matches = re.compile(glob_translate(path)).match
-    depth = None if "**" in path else path.count("/")
-    yield from _walk(fs, base_folder(path), matches, depth)
+    path: str
+    kind: str
+    size: int
+    is_link: bool
 
 
-def _walk(
-    fs: fsspec.AbstractFileSystem, folder: str, matches: Callable[[str], object], depth: int | None
-) -> Iterator[tuple[str, int]]:
-    for name, kind, size in _listing(fs, folder):
-        if name.rpartition("/")[2].startswith("."):
-            continue
-        if kind == "directory":
-            if depth is None or name.count("/") < depth:
-                yield from _walk(fs, name, matches, depth)
-        elif matches(name):
-            yield _spell(fs, name), size
-
-
-def _listing(fs: fsspec.AbstractFileSystem, folder: str) -> list[tuple[str, str, int]]:
-    """Return (path, "file" or "directory", size) of what is in a folder, sorted; nothing if there is none."""
+def listing(fs: fsspec.AbstractFileSystem, folder: str) -> list[Listed]:
+    """Return what is in a folder, sorted; nothing if there is none. Links are what they lead to."""
     try:
-        listing = fs.ls(folder or "/", detail=True, refresh=True)
+        if isinstance(fs, LocalFileSystem):
+            with os.scandir(folder or "/") as entries:
+                return sorted(
+                    Listed(f"{folder}/{entry.name}", *local_kind(entry.path), entry.is_symlink()) for entry in entries
+                )
+        infos = fs.ls(folder or "/", detail=True, refresh=True)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    entries = ((info["name"].rstrip("/"), info["type"], info.get("size") or 0) for info in listing)
+    found = (Listed(info["name"].rstrip("/"), info["type"], info.get("size") or 0, False) for info in infos)
     # Some stores list a folder's own marker in it.
-    return sorted(entry for entry in entries if entry[0] != folder)
+    return sorted(entry for entry in found if entry.path != folder)
+
+
+def local_kind(path: str) -> tuple[str, int]:
+    """Return the kind, as in `Listed`, and the size of what a local path leads to."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return "other", 0
+    kind = "directory" if stat.S_ISDIR(found.st_mode) else "file" if stat.S_ISREG(found.st_mode) else "other"
+    return kind, found.st_size
 
 
 def names_in(folder: str, ending: str) -> Iterator[str]:
@@ -109,7 +141,7 @@ def names_in(folder: str, ending: str) -> Iterator[str]:
 def sizes_in(folder: str, ending: str) -> Iterator[tuple[str, int]]:
     """Yield what `names_in` does, each with the file's size in bytes."""
     fs, path = resolve(folder)
-    for name, _, size in _listing(fs, path):
+    for name, _, size, _ in listing(fs, path):
         if name.endswith(ending) and not (short := name.rpartition("/")[2]).startswith("."):
             yield short.removesuffix(ending), size
 
@@ -131,7 +163,8 @@ def read_range(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
 def exists(url: str) -> bool:
     """Tell whether there is a file at `url`."""
     fs, path = resolve(url)
-    return fs.exists(path)
+    with reaching(url):
+        return bool(fs.exists(path))
 
 
 def remove(url: str) -> None:
@@ -147,14 +180,15 @@ def read_all(urls: list[str]) -> list[bytes]:
         return []
     fs, _ = resolve(urls[0])
     paths = [resolve(url)[1] for url in urls]
-    found = fs.cat(paths)
-    return [found[path] for path in paths]
+    # Not `fs.cat`, which takes a `[` in a name for a wildcard.
+    with ThreadPoolExecutor(1 if isinstance(fs, LocalFileSystem) else _READERS) as pool:
+        return list(pool.map(fs.cat_file, paths))
 
 
 def make_folder(url: str) -> None:
     """Make a folder, where the store has such a thing."""
     fs, path = resolve(url)
-    with writing(url):
+    with writing(url), reaching(url):
         fs.makedirs(path, exist_ok=True)
 
 
@@ -200,7 +234,8 @@ def publish(url: str) -> Iterator[IO[bytes]]:
                 os.replace(scratch, path)
                 _sync_folder(folder)
             else:
-                fs.put_file(scratch, path)
+                with reaching(url):
+                    fs.put_file(scratch, path)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(scratch)

@@ -34,8 +34,10 @@ def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Liste
 
     Raises:
         CodedError: a fault of the job (model, device, output), raised in a worker; it stops all workers.
-        PipelineError: `shards.failed` after all others are done, `worker.start_failed`.
+        PipelineError: `output.not_shared`; `shards.failed` after all others are done, `worker.start_failed`.
     """
+    if task.output.startswith("memory://"):  # each process has its own
+        raise PipelineError("output.not_shared", path=task.output)
     _Pool(shards, task, settings, listener).run()
 
 
@@ -108,6 +110,9 @@ class _Pool:
             self._feed(worker)
         elif kind == "failed":
             self._failed(worker.shard, values)
+            self._feed(worker)
+        elif kind == "changed" and worker.shard is not None:  # Another try would find the same.
+            self.failed[worker.shard.name] = values
             self._feed(worker)
         elif kind == "broken":  # Its end is near, and comes as a death without a shard.
             self._failed(worker.shard, values)
@@ -191,6 +196,9 @@ def work(connection: Connection, task: Task, threads: int) -> None:
         try:
             entry = run_shard(shard, task, model, lambda *done: connection.send(("progress", done)))
         except PipelineError as error:
+            if error.code == "input.changed":
+                connection.send(("changed", describe(error)))
+                continue
             # A broken model may work in a new process (a GPU does not get over some faults in the old one).
             connection.send(("broken", describe(error)) if error.code == "model.broken" else ("fault", error))
             return

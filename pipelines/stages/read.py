@@ -251,14 +251,14 @@ def _read_compressed(shard: Shard, id_column: str, text_column: str) -> Iterator
 
     def blocks(file: IO[bytes]) -> Iterator[bytes]:
         nonlocal position
-        for block in _decompressed(file, _DECOMPRESSORS[shard.format]):
+        for block in decompressed(file, shard.format):
             position += len(block)
             yield block
 
     with open_input(shard.source) as file:
         try:
             yield from _json_records(shard.source, _lines(blocks(file), 0), id_column, text_column)
-        except (zlib.error, zstandard.ZstdError, EOFError) as error:
+        except DAMAGE as error:
             message = f"nothing can be read from byte {position} (uncompressed) on: {error}"
             yield Reject(None, shard.source, position, "read", "damaged_file", message, None, n_documents=0)
 
@@ -269,8 +269,13 @@ _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
 }
 
 
-def _decompressed(file: IO[bytes], decompressor: Callable[[], Any]) -> Iterator[bytes]:
-    """Yield the content of one or more compressed streams, end to end."""
+#: What `decompressed` raises where the data is damaged or ends too soon.
+DAMAGE = (zlib.error, zstandard.ZstdError, EOFError)
+
+
+def decompressed(file: IO[bytes], kind: str) -> Iterator[bytes]:
+    """Yield the content of one or more streams compressed as jsonl.gz or jsonl.zst, end to end."""
+    decompressor = _DECOMPRESSORS[kind]
     stream = decompressor()
     while block := file.read(_BLOCK):
         while block:

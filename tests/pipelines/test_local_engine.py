@@ -45,6 +45,11 @@ def test_fault_of_the_job_in_a_worker_stops_it_before_any_shard(corpus, tmp_path
     assert list((tmp_path / "out" / "documents").iterdir()) == []
 
 
+def test_an_output_in_memory_is_refused_before_any_worker(corpus, tmp_path, tiny_bundle):
+    with pytest.raises(PipelineError, match=r"output.not_shared"):
+        run(corpus, f"memory://{tmp_path}/out", tiny_bundle)
+
+
 class Recorder:
     """A listener that kills a worker when a shard has begun."""
 
@@ -86,10 +91,31 @@ def test_dead_worker_is_replaced_and_its_shard_tried_again(monkeypatch, corpus, 
     assert_same_rows(all_rows(tmp_path / "out"), all_rows(tmp_path / "inline"))
 
 
+def test_input_that_changes_after_it_was_planned_fails_its_shard_alone(monkeypatch, corpus, tmp_path, tiny_bundle):
+    replaced = write_jsonl(tmp_path / "b.jsonl", documents(5, "b"))
+    run_all, tries = local.run, []
+
+    def engine(shards, task, settings, listener):
+        write_jsonl(replaced, documents(5, "c"))
+        monkeypatch.setattr(listener, "retried", lambda *retry: tries.append(retry))
+        run_all(shards, task, settings, listener)
+
+    monkeypatch.setattr(local, "run", engine)
+    command = partial(run, f"{tmp_path}/*.jsonl", tmp_path / "out", tiny_bundle)
+    with pytest.raises(PipelineError, match=r"shards.failed.* 1 of \d+ shards failed[^\n]*\n  b-00000-\w+: \[input.changed") as caught:
+        command()
+    assert "b.jsonl changed while it was read; run the same command again" in str(caught.value)
+    assert tries == []
+    assert {row["source"] for row in rows(tmp_path / "out", "documents")} == {str(corpus)}
+    monkeypatch.setattr(local, "run", run_all)
+    command()
+    assert {row["document_id"] for row in rows(tmp_path / "out", "documents")} >= {"c-0", "c-4"}
+
+
 @pytest.mark.faults
 def test_shard_that_kills_its_workers_fails_loudly_after_the_others(monkeypatch, corpus, tmp_path, tiny_bundle):
     recorder = Recorder(kill=lambda shard, retries: "-00001-" in shard)
-    with pytest.raises(PipelineError, match=r"shards.failed.*1 of \d+ shards failed 3 times[^\n]*\n  in-00001-"):
+    with pytest.raises(PipelineError, match=r"shards.failed.*1 of \d+ shards failed, in 3 tries[^\n]*\n  in-00001-"):
         run_pool(monkeypatch, corpus, tmp_path, tiny_bundle, recorder)
     assert [shard[:8] for shard, _ in recorder.retries] == ["in-00001"] * 2
     planned = {shard.name for shard in read_plan(f"{tmp_path}/out/plan.jsonl")}

@@ -1,11 +1,13 @@
 import gzip
 import itertools
+import os
 import pickle
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -141,6 +143,81 @@ def test_files_matched_twice_count_once(tmp_path):
     assert len(shards(tmp_path / "*.jsonl", tmp_path / "a*", tmp_path / "b.jsonl")) == 2
 
 
+def test_a_file_of_many_names_counts_once(tmp_path, monkeypatch):
+    path = write_jsonl(tmp_path / "in" / "a.jsonl", documents(3))
+    (tmp_path / "folder").symlink_to("in")
+    (tmp_path / "in" / "A.jsonl").symlink_to("a.jsonl")  # sorts before the file's own name
+    (tmp_path / "in" / "loop").symlink_to(".")
+    monkeypatch.chdir(tmp_path)
+    spellings = [
+        "in//a.jsonl",
+        "in/./*.jsonl",
+        "in/../in/a.jsonl",
+        "folder/a.jsonl",
+        "folder/*.jsonl",
+        "folder/../in/a.jsonl",
+        "*/a.jsonl",
+        f"file://{tmp_path}/in/a.jsonl",
+        "**/*.jsonl",
+    ]
+    assert [shard.source for shard in shards(*spellings)] == [str(path)]
+    for spelling in spellings:
+        assert [shard.source for shard in shards(spelling)] == [str(path)]
+
+
+def test_links_to_files_outside_the_pattern_count_once_under_their_first_name(tmp_path):
+    path = write_jsonl(tmp_path / "blobs" / "0a1b", documents(3))  # as model hubs lay out what they have fetched
+    (tmp_path / "in").mkdir()
+    for name in ("b.jsonl", "c.jsonl"):
+        (tmp_path / "in" / name).symlink_to(path)
+    assert [shard.source for shard in shards(tmp_path / "in" / "*")] == [f"{tmp_path}/in/b.jsonl"]
+
+
+def test_an_output_is_found_out_under_any_name(tmp_path):
+    write_parquet(tmp_path / "out" / "a.parquet", documents(2))
+    (tmp_path / "link").symlink_to("out")
+    for pattern in ("link/*.parquet", "*/*.parquet", "out/../link/a.parquet"):
+        with pytest.raises(PipelineError, match=r"input.inside_output"):
+            shards(f"{tmp_path}/{pattern}", output=f"{tmp_path}/out")
+
+
+def test_what_is_no_file_is_refused_and_named(tmp_path):
+    write_jsonl(tmp_path / "a.jsonl", documents(2))
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "gone.jsonl").symlink_to("nowhere")
+    (tmp_path / "sub").mkdir()
+    write_jsonl(tmp_path / "part.jsonl" / "part-0.jsonl", documents(2))
+    with pytest.raises(PipelineError) as caught:
+        shards(tmp_path / "*")
+    assert caught.value.code == "input.not_a_file"
+    assert [line.strip() for line in caught.value.values["files"].splitlines()] == [
+        f"{tmp_path}/gone.jsonl (a pipe, a socket, a device or a link to nothing)",
+        f"{tmp_path}/part.jsonl (a folder)",
+        f"{tmp_path}/pipe.jsonl (a pipe, a socket, a device or a link to nothing)",
+        f"{tmp_path}/pipe.txt (a pipe, a socket, a device or a link to nothing)",
+    ]
+    with pytest.raises(PipelineError, match=r"input.not_a_file"):  # beside a good one, too
+        shards(tmp_path / "a.jsonl", tmp_path / "sub")
+    assert [shard.source for shard in shards(tmp_path / "part.jsonl" / "*", tmp_path / "a.jsonl")] == [
+        f"{tmp_path}/a.jsonl",
+        f"{tmp_path}/part.jsonl/part-0.jsonl",
+    ]
+
+
+def test_names_with_colons_and_brackets_are_names(tmp_path):
+    (tmp_path / "std::vector.txt").write_text("x")
+    (tmp_path / "s3::x.txt").write_text("x")
+    write_jsonl(tmp_path / "x [final].jsonl", documents(2))
+    found = shards(tmp_path / "*.txt", tmp_path / "x [final].jsonl")
+    assert [(shard.source, shard.files) for shard in found] == [
+        (str(tmp_path), ("s3::x.txt", "std::vector.txt")),
+        (f"{tmp_path}/x [final].jsonl", ()),
+    ]
+    with pytest.raises(PipelineError, match=r"input.no_match.* is written \[\[\]"):
+        shards(tmp_path / "y [final].jsonl")
+
+
 def test_corrupt_parquet_among_good_ones_becomes_a_shard(tmp_path):
     write_parquet(tmp_path / "a.parquet", documents(3))
     (tmp_path / "b.parquet").write_bytes(b"PAR1 this is none PAR1")
@@ -157,6 +234,8 @@ def test_missing_columns_are_named_for_all_files(tmp_path):
     write_parquet(tmp_path / "b.parquet", [{"id": 1, "body": "x"}])
     write_parquet(tmp_path / "c.parquet", [{"id": 1.5, "text": 7}])
     write_jsonl(tmp_path / "d.jsonl", [{"id": 1, "body": "x"}])
+    (tmp_path / "e.jsonl.gz").write_bytes(gzip.compress(b'{"id": 1, "body": "x"}\n' * 9))
+    (tmp_path / "f.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(b'{"no": 1, "text": "x"}\n'))
     with pytest.raises(PipelineError) as caught:
         shards(tmp_path / "*")
     message = str(caught.value)
@@ -166,6 +245,8 @@ def test_missing_columns_are_named_for_all_files(tmp_path):
         "b.parquet: no 'text'; its columns: id, body",
         "'id' is double, 'text' is int64",
         "d.jsonl: no 'text'",
+        "e.jsonl.gz: no 'text' in its first records; their keys: id, body",
+        "f.jsonl.zst: no 'id' in its first records; their keys: no, text",
     ):
         assert part in message
 
@@ -190,7 +271,11 @@ def test_string_types(tmp_path, kind):
     ("pattern", "code"),
     [
         ("none/*.parquet", "input.no_match"),
-        ("", "input.no_match"),
+        ("", "input.not_a_file"),
+        ("none.parquet", "input.no_match"),
+        ("a::b.parquet", "input.no_match"),
+        ("nosuchstore://a/*.parquet", "url.unusable"),
+        ("zip://*.parquet::/a.zip", "url.unusable"),
         ("**.parquet", "input.no_match"),
         ("*.doc", "input.unknown_format"),
         ("out/*.parquet", "input.inside_output"),
@@ -200,7 +285,7 @@ def test_faulty_patterns(tmp_path, pattern, code):
     (tmp_path / "a.doc").write_text("")
     write_parquet(tmp_path / "out" / "a.parquet", documents(2))
     with pytest.raises(PipelineError) as caught:
-        shards(f"{tmp_path}/{pattern}", output=f"{tmp_path}/out")
+        shards(pattern if "://" in pattern else f"{tmp_path}/{pattern}", output=f"{tmp_path}/out")
     assert caught.value.code == code
 
 

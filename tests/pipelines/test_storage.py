@@ -1,44 +1,29 @@
 import fsspec
 import pytest
 
+from pipelines import storage
 from pipelines.errors import PipelineError
+from pipelines.patterns import Pattern
 from pipelines.storage import (
     ContentIdentity,
     absolute,
-    find,
+    exists,
     is_storage_fault,
+    make_folder,
     names_in,
     open_input,
     publish,
     publish_bytes,
     read_all,
+    remove,
     remove_scratch,
 )
-
-
-@pytest.fixture(params=["local", "memory"])
-def root(request, tmp_path):
-    return str(tmp_path) if request.param == "local" else f"memory://test{tmp_path}"
 
 
 def put(url, content=b"x"):
     fs, path = fsspec.core.url_to_fs(url)
     fs.makedirs(path.rpartition("/")[0], exist_ok=True)
     fs.pipe_file(path, content)
-
-
-def found(pattern, root):
-    return [path.removeprefix(absolute(root) + "/") for path, _ in find(pattern)]
-
-
-def test_find_is_sorted_by_components_and_skips_dot_files(root):
-    for name in ("b.txt", "a/z.txt", "a.txt", "a/b/c.txt", ".hidden.txt", ".dot/x.txt", "a/y.md"):
-        put(f"{root}/{name}")
-    assert found(f"{root}/*.txt", root) == ["a.txt", "b.txt"]
-    assert found(f"{root}/**/*.txt", root) == ["a/b/c.txt", "a/z.txt", "a.txt", "b.txt"]
-    assert found(f"{root}/*/*.*", root) == ["a/y.md", "a/z.txt"]
-    assert found(f"{root}/a.txt", root) == ["a.txt"]
-    assert found(f"{root}/nothing/*.txt", root) == []
 
 
 def test_publish_shows_all_or_nothing(root):
@@ -101,3 +86,64 @@ def test_arrow_errors_are_no_storage_faults():
     assert not is_storage_fault(OSError("Corrupt snappy compressed data."))
     assert is_storage_fault(FileNotFoundError("gone"))
     assert is_storage_fault(OSError(28, "No space left on device"))
+
+
+def test_brackets_and_colons_in_an_output_are_names(root):
+    urls = [f"{root}/run [1]::b/{name}.json" for name in "ab"]
+    make_folder(f"{root}/run [1]::b")
+    for url in urls:
+        publish_bytes(url, url[-6:].encode())
+    assert read_all(urls) == [b"a.json", b"b.json"]
+    assert list(names_in(f"{root}/run [1]::b", ".json")) == ["a", "b"]
+    assert exists(urls[0])
+    remove(urls[0])
+    assert not exists(urls[0])
+
+
+def test_a_relative_path_is_local_whatever_it_holds(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert absolute("a::b") == f"{tmp_path}/a::b"
+    assert absolute("s3::b") == f"{tmp_path}/s3::b"
+    assert absolute("file:b") == f"{tmp_path}/file:b"
+    assert absolute("a//b/../c/") == f"{tmp_path}/a/c"
+    (tmp_path / "link").symlink_to("a::b")
+    assert absolute("link/x") == f"{tmp_path}/a::b/x"
+
+
+@pytest.mark.parametrize(
+    ("url", "remedy"),
+    [
+        ("nosuchstore://x", ""),
+        ("simplecache::memory://x", "Stores within stores"),
+        ("zip://a::/b.zip", "Stores within stores"),
+        ("missing://x", "pip install 'spanmarker-pipelines[missing]'"),
+    ],
+)
+def test_unusable_urls_are_coded_errors(url, remedy, monkeypatch):
+    monkeypatch.setitem(storage._EXTRAS, "missing", "missing")
+    fsspec.register_implementation("missing", "no_such_package.Store", clobber=True)
+    with pytest.raises(PipelineError) as caught:
+        absolute(url)
+    assert caught.value.code == "url.unusable"
+    assert caught.value.values["url"] == url
+    assert caught.value.values["reason"]
+    assert remedy in str(caught.value)
+
+
+def test_a_store_without_credentials_is_a_coded_error(monkeypatch):
+    class NoCredentialsError(Exception):  # botocore's is no OSError either
+        pass
+
+    def fail(*_, **__):
+        raise NoCredentialsError("Unable to locate credentials")
+
+    for name in ("ls", "exists", "isfile", "makedirs", "put_file"):
+        monkeypatch.setattr(fsspec.get_filesystem_class("memory"), name, fail)
+    with pytest.raises(PipelineError, match=r"url.unusable.*Unable to locate credentials"):
+        list(Pattern("memory://x/*.txt").find())
+    with pytest.raises(PipelineError, match=r"url.unusable.*Unable to locate credentials"):
+        list(Pattern("memory://x/a.txt").find())
+    with pytest.raises(PipelineError, match=r"url.unusable.*Unable to locate credentials"):
+        make_folder("memory://x/out")
+    with pytest.raises(PipelineError, match=r"url.unusable.*Unable to locate credentials"):
+        publish_bytes("memory://x/out", b"")

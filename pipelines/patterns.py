@@ -1,0 +1,131 @@
+"""Patterns of input files: what they match, in one order, and which file each name stands for.
+
+Local files may have several names: through links, and through spellings such as `in//a` and `x/../in/a`.
+A pattern's folder is made real; below it names are kept as they are met, since a file's ending and the
+id of a text come from them, and `Found.real` says which file is meant.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.utils import glob_translate
+
+from pipelines.errors import PipelineError
+from pipelines.storage import Listed, listing, local_kind, reaching, resolve, spell
+
+_MAGIC = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A match. `kind` is "file", "directory" or "other" (a pipe, a socket, a device, a link to nothing)."""
+
+    path: str  # an absolute path or a URL, as met below the pattern's folder
+    size: int  # bytes
+    kind: str
+    real: str  # the same without links
+
+
+class Pattern:
+    """A path or URL, perhaps with wildcards; taken literally if there is a file of that very name.
+
+    `*`, `?` and `[...]` stay within a folder's name, `**` spans folders, and names that begin with
+    a dot are matched only by patterns that spell them out. Links to folders are followed.
+
+    Attributes:
+        url: the pattern in its one spelling.
+        folder: the folder before the first wildcard, or the folder of a plain file.
+        literal: whether it has no wildcards, or none that are meant.
+
+    Raises:
+        PipelineError: `url.unusable`.
+        ValueError: a pattern such as `**.txt`, which stands for nothing.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._fs, path = resolve(url)
+        self._local = isinstance(self._fs, LocalFileSystem)
+        magic = _MAGIC.search(path)
+        with reaching(url):
+            self.literal = magic is None or self._fs.exists(path)
+        cut = path.rfind("/", 0, len(path) if magic is None or self.literal else magic.start())
+        base, rest = path[: max(cut, 0)], path[cut + 1 :]
+        if self._local:
+            base = os.path.realpath(base or "/").rstrip("/")
+            rest = re.sub(r"/(\./|/)*", "/", rest)
+        self._base = base
+        self._path = f"{base}/{rest}" if cut >= 0 else rest
+        self.url, self.folder = spell(self._fs, self._path), spell(self._fs, base)
+        self._below = len(self._path) - len(rest)
+        self._regex = None if self.literal else re.compile(glob_translate(rest))
+        self._depth = None if "**" in rest else self._path.count("/")
+
+    def names(self, real: str) -> bool:
+        """Tell whether `find` yields this local file under its real name."""
+        if self._regex is None:
+            return real == self.url
+        below = real[self._below :]
+        hidden = any(name.startswith(".") for name in below.split("/"))
+        return real.startswith(f"{self._base}/") and not hidden and self._matches(real)
+
+    def _matches(self, path: str) -> bool:
+        # The folder is no part of the expression: its name may hold brackets.
+        return self._regex is not None and self._regex.match(path[self._below :]) is not None
+
+    def find(self) -> Iterator[Found]:
+        """Yield what matches, sorted by path components; memory holds one folder's listing a level.
+
+        A folder is yielded if its name matches and nothing in it does.
+        """
+        with reaching(self.url):
+            if self._regex is not None:
+                yield from self._walk(self._base, self._base, {self._base})
+            elif self._local:
+                if os.path.lexists(self._path):
+                    kind, size = local_kind(self._path)
+                    yield Found(self._path, size, kind, os.path.realpath(self._path))
+            elif self._fs.isfile(self._path):
+                yield Found(self.url, self._fs.size(self._path), "file", self.url)
+
+    def _walk(self, folder: str, real_folder: str, linked: set[str]) -> Iterator[Found]:
+        for entry in listing(self._fs, folder):
+            name = entry.path.rpartition("/")[2]
+            if name.startswith("."):
+                continue
+            real = self._real(entry, real_folder)
+            empty = True
+            if entry.kind == "directory" and (self._depth is None or entry.path.count("/") < self._depth):
+                # `**` would go round in a loop of links for ever; other patterns end at their depth.
+                if entry.is_link and self._depth is None:
+                    if real in linked:
+                        continue
+                    linked.add(real)
+                for found in self._walk(entry.path, real, linked):
+                    empty = False
+                    yield found
+            if empty and self._matches(entry.path):
+                yield Found(spell(self._fs, entry.path), entry.size, entry.kind, real)
+
+    def _real(self, entry: Listed, real_folder: str) -> str:
+        if not self._local:
+            return spell(self._fs, entry.path)
+        if entry.is_link:
+            return os.path.realpath(entry.path)
+        return f"{real_folder}/{entry.path.rpartition('/')[2]}"
+
+
+def patterns_of(urls: list[str]) -> list[Pattern]:
+    """Return the patterns that these are.
+
+    Raises:
+        PipelineError: `url.unusable`, `input.not_readable`, or `input.no_match` for what can't be a pattern.
+    """
+    try:
+        return [Pattern(url) for url in urls]
+    except OSError as error:
+        raise PipelineError("input.not_readable", path=", ".join(urls), reason=error) from error
+    except ValueError as error:  # what fsspec says of a pattern such as "**.txt"
+        raise PipelineError("input.no_match", patterns=f"{', '.join(urls)} ({error})") from error
