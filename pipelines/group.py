@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.stages.pack import Run
 from pipelines.stages.read import RAW_BYTES, Reject
 from pipelines.stages.tag import numbered
 from schemas import ANNOTATIONS
@@ -21,6 +22,7 @@ class Group:
         n_sentences, n_windows, n_words, n_long_words: int64; counted as they come by.
         annotations: what was found in them; the rows of one document may be spread over several batches.
         rejected: rejects of `documents`, by place. What was found in them counts for nothing.
+        told: words and bytes of text that `untold` has returned.
     """
 
     documents: pa.RecordBatch
@@ -31,6 +33,7 @@ class Group:
     n_long_words: np.ndarray = field(init=False)
     annotations: list[pa.RecordBatch] = field(default_factory=list)
     rejected: dict[int, Reject] = field(default_factory=dict)
+    told: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         self.n_sentences, self.n_windows, self.n_words, self.n_long_words = (
@@ -61,6 +64,19 @@ class Group:
         self.n_windows += np.bincount(places, minlength=size)
         self.n_words += np.bincount(word_places[own], minlength=size)
         self.n_long_words += np.bincount(word_places[own & long], minlength=size)
+
+    def untold(self, run: Run) -> tuple[int, int]:
+        """Return the words that were tagged and the bytes of text that were dealt with since the last call.
+
+        Call it after each run. Words of documents that were rejected meanwhile are taken back; bytes are those of
+        the run's windows, about, and all that are left with the last run.
+        """
+        alive = np.ones(len(self.documents), bool)
+        alive[list(self.rejected)] = False
+        words, total = int(self.n_words[alive].sum()), self.documents["text"].nbytes
+        n_bytes = total if run.last else min(self.told[1] + run.samples["text"].nbytes, total)
+        before, self.told = self.told, (words, n_bytes)
+        return words - before[0], n_bytes - before[1]
 
     def checked_annotations(self) -> pa.RecordBatch:
         """Return all rows of documents that are not rejected, numbered over each document.

@@ -55,10 +55,11 @@ class ProgressDisplay:
         self.machine = {**facts, **self.machine}
         line = ", ".join(f"{name}: {value}" for name, value in self.machine.items())
         self.console.print(f"{line}\n{self.intent}", markup=False, highlight=False, soft_wrap=True)
+        self._progress.update(self._bar, description="tagging")
         self._start = time.monotonic()  # Loading the model is not tagging.
 
     def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
-        """Count a group of documents."""
+        """Count what was tagged since the last call."""
         self.documents += documents
         self.words += words
         self._partial[shard] = self._partial.get(shard, 0) + n_bytes

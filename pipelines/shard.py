@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines import CODE_VERSION
+from pipelines.content import content_now
 from pipelines.errors import PipelineError
 from pipelines.group import Group, reject_of
 from pipelines.manifest import TABLES, commit, table_path
@@ -60,10 +61,11 @@ def run_shard(shard: Shard, task: Task, model: Any, progress: Progress | None = 
         shard: what to read.
         task: how, and where the rows go.
         model: a loaded model (`spanmarker_core.load`), the one that `task` names.
-        progress: called after each group of documents.
+        progress: called after each run of windows; documents count when their group is done.
 
     Raises:
-        PipelineError: `output.not_writable`; `model.broken` if the model fails on anything.
+        PipelineError: `output.not_writable`; `input.changed` if what was read is not what was planned;
+            `model.broken` if the model fails on anything.
         OSError: the input's storage failed.
     """
     tally = Tally()
@@ -84,9 +86,13 @@ def run_shard(shard: Shard, task: Task, model: Any, progress: Progress | None = 
             for step in tally.timed_each("wait", steps):
                 with tally.timed("tag"):
                     _tag_run(step, task, model)
-                if step.run.last:
-                    _finish_group(step.group, writers, tally, progress)
+                documents = _finish_group(step.group, writers, tally) if step.run.last else 0
+                if progress is not None:
+                    progress(documents, *step.group.untold(step.run))
             tally.check_balance(shard)
+            with tally.timed("check"):
+                if content_now(shard, task.id_column, task.text_column) != shard.content:
+                    raise PipelineError("input.changed", source=shard.source)
             with tally.timed("write"):
                 outputs = {name: writer.finish() for name, writer in writers.items()}
     except BaseException:
@@ -178,7 +184,8 @@ def _tag_run(step: _Step, task: Task, model: Any) -> None:
     group.count(samples)
 
 
-def _finish_group(group: Group, writers: dict[str, TableWriter], tally: Tally, progress: Progress | None) -> None:
+def _finish_group(group: Group, writers: dict[str, TableWriter], tally: Tally) -> int:
+    """Write a group's rows and return how many documents it is."""
     with tally.timed("check"):
         annotations = group.checked_annotations()
         rows = document_rows(group, annotations)
@@ -188,8 +195,7 @@ def _finish_group(group: Group, writers: dict[str, TableWriter], tally: Tally, p
         writers[DOCUMENTS.name].write(rows)
         writers[REJECTS.name].write(reject_rows(rejects))
     tally.add(rows, rejects, annotations)
-    if progress is not None:
-        progress(len(rows), pc.sum(rows["n_words"]).as_py() or 0, group.documents["text"].nbytes)
+    return len(rows)
 
 
 def check_model(model: Any, task: Task) -> None:

@@ -14,7 +14,7 @@ from pipelines.plan import read_plan
 from pipelines.run import run_tag
 from spanmarker_core.errors import CoreError
 from spanmarker_core.windows import Context
-from tests.pipelines.helpers import all_rows, assert_same_rows, documents, tag, write_jsonl
+from tests.pipelines.helpers import all_rows, assert_same_rows, documents, rows, tag, write_jsonl
 from tests.tiny import tiny_bundle as write_tiny_bundle
 
 
@@ -101,14 +101,14 @@ def test_input_that_changes_after_it_was_planned_fails_its_shard_alone(monkeypat
         run_all(shards, task, settings, listener)
 
     monkeypatch.setattr(local, "run", engine)
-    command = partial(run, f"{tmp_path}/*.jsonl", tmp_path / "out", tiny_bundle)
-    with pytest.raises(PipelineError, match=r"shards.failed.* 1 of \d+ shards failed[^\n]*\n  b-00000-\w+: \[input.changed") as caught:
-        command()
+    expected = r"shards.failed.* 1 of \d+ shards failed[^\n]*\n  b-00000-\w+: \[input.changed"
+    with pytest.raises(PipelineError, match=expected) as caught:
+        run(f"{tmp_path}/*.jsonl", tmp_path / "out", tiny_bundle)
     assert "b.jsonl changed while it was read; run the same command again" in str(caught.value)
     assert tries == []
     assert {row["source"] for row in rows(tmp_path / "out", "documents")} == {str(corpus)}
     monkeypatch.setattr(local, "run", run_all)
-    command()
+    run(f"{tmp_path}/*.jsonl", tmp_path / "out", tiny_bundle)
     assert {row["document_id"] for row in rows(tmp_path / "out", "documents")} >= {"c-0", "c-4"}
 
 

@@ -1,3 +1,4 @@
+import gzip
 import pickle
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,7 @@ from tests.pipelines.helpers import (
     documents,
     rows,
     write_jsonl,
+    write_parquet,
 )
 from tests.pipelines.test_plan import shards
 
@@ -85,6 +87,48 @@ def test_rows_counts_and_footer(job, tiny, tmp_path):
         assert metadata[b"spanmarker.shard"] == shard.name.encode()
         assert entry.outputs[table.name].rows == pq.read_metadata(path).num_rows
         assert entry.outputs[table.name].n_bytes == path.stat().st_size
+
+
+def test_progress_comes_with_every_run_of_a_long_document(job, tiny, monkeypatch):
+    monkeypatch.setattr(sharding, "pack_runs", partial(pack_runs, max_bytes=20_000))
+    records, seen = long_documents(), []
+    shard, task = job(records)
+    entry = run_shard(shard, task, tiny, lambda *done: seen.append(done))
+    assert len(seen) > 3
+    n_documents, words, n_bytes = zip(*seen, strict=True)
+    assert n_documents[-1] == sum(n_documents) == len(records)
+    assert min(words[:-1]) > 0
+    assert min(n_bytes[:-1]) > 0
+    assert sum(words) == entry.counts["words"]
+    assert sum(n_bytes) >= sum(len(record["text"].encode()) for record in records)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "jsonl.gz", "txt", "corrupt.parquet"])
+def test_input_that_was_replaced_after_it_was_planned_is_not_committed(kind, job, tiny, tmp_path):
+    def write(records):
+        path = tmp_path / f"b.{kind}"
+        if kind == "parquet":
+            write_parquet(path, records, row_group_size=3)
+        else:
+            write_jsonl(path, records)
+            if kind == "jsonl.gz":
+                path.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+        return path
+
+    _, task = job([])
+    records = documents(8)
+    for shard in shards(write(records), max_shard_bytes=100):
+        run_shard(shard, task, tiny)
+    before = all_rows(tmp_path / "out")
+    planned = shards(write(records), max_shard_bytes=100)
+    assert len(planned) > 1 or kind in ("jsonl.gz", "txt", "corrupt.parquet")
+    write([record | {"text": record["text"].replace("a", "e")} for record in records])
+    with pytest.raises(PipelineError, match=rf"input.changed.*{tmp_path}"):
+        run_shard(planned[0], task, tiny)
+    assert planned[0].name not in done_shards(str(tmp_path / "out"))
+    write(records)
+    run_shard(planned[0], task, tiny)
+    assert_same_rows(all_rows(tmp_path / "out"), before)
 
 
 def test_documents_come_in_the_order_of_the_source(job, tiny, tmp_path):

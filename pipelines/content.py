@@ -1,0 +1,90 @@
+"""What decides that a shard's input is still what was planned. The plan and the shard task ask the same functions."""
+
+import hashlib
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.storage import ContentIdentity, is_storage_fault, join, open_input
+from schemas.shards import Shard
+
+_TO_THE_END = (0, 1 << 62)
+
+
+def content_now(shard: Shard, id_column: str, text_column: str) -> str:
+    """Return the identity of what lies in a shard's range now: `shard.content`, unless that has changed.
+
+    Raises:
+        OSError: the storage failed.
+    """
+    if shard.format == "text":
+        return text_content(join(shard.source, name) for name in shard.files)
+    with open_input(shard.source) as file:
+        content = ContentIdentity(shard.source, file)
+        if shard.format == "parquet":
+            try:
+                parquet = pq.ParquetFile(file)
+                groups = _groups_in(parquet.metadata, shard.start, shard.end)
+                return parquet_content(parquet, content, (id_column, text_column), groups)
+            except (pa.ArrowException, OSError, KeyError) as error:
+                if isinstance(error, OSError) and is_storage_fault(error):
+                    raise
+                return f"no such Parquet file: {error}"
+        return content.of([(shard.start, shard.end) if shard.format == "jsonl" else _TO_THE_END])
+
+
+def parquet_content(
+    parquet: pq.ParquetFile, content: ContentIdentity, columns: tuple[str, str], groups: Iterable[int]
+) -> str:
+    """Return the identity of two columns in some row groups; groups without rows count for nothing."""
+    kinds = " ".join(str(parquet.schema_arrow.field(column).type) for column in columns)
+    metadata = parquet.metadata
+    chunks = [
+        metadata.row_group(group).column(leaf)
+        for group in groups
+        if metadata.row_group(group).num_rows
+        for leaf in leaves_of(metadata, columns)
+    ]
+    return f"{kinds} {content.of(map(_chunk_range, chunks))}"
+
+
+def leaves_of(metadata: pq.FileMetaData, columns: tuple[str, str]) -> list[int]:
+    """Return the numbers of the columns' chunks in each row group."""
+    if not metadata.num_row_groups:
+        return []
+    first = metadata.row_group(0)
+    return [index for index in range(metadata.num_columns) if first.column(index).path_in_schema in columns]
+
+
+def text_content(paths: Iterable[str]) -> str:
+    """Return the identity of whole files."""
+    contents = []
+    for path in paths:
+        with open_input(path) as file:
+            contents.append(ContentIdentity(path, file).of([_TO_THE_END]))
+    return digest_of(*contents)
+
+
+def digest_of(*parts: str) -> str:
+    """Return a digest of strings, 128 bits, hexadecimal."""
+    whole = "\0".join(parts).encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(whole, digest_size=16).hexdigest()
+
+
+def _groups_in(metadata: pq.FileMetaData, start: int, end: int) -> list[int]:
+    """Return the row groups that have rows in [start, end)."""
+    groups, first = [], 0
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        if rows and first < end and first + rows > start:
+            groups.append(group)
+        first += rows
+    return groups
+
+
+def _chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    start = chunk.data_page_offset
+    if chunk.dictionary_page_offset:
+        start = min(start, chunk.dictionary_page_offset)
+    return start, start + chunk.total_compressed_size
