@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.report.totals import Totals
+from spanmarker_core.evaluation.report import cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
 
 def report_json(values: dict[str, Any]) -> bytes:
     """Return report.json."""
-    return json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(values, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def report_markdown(values: dict[str, Any]) -> bytes:
@@ -81,7 +82,7 @@ def report_markdown(values: dict[str, Any]) -> bytes:
         f"{counts.get('rejected', 0):,} rejected. Parts of files with an unknown number of documents that could not "
         f"be read: {counts.get('unreadable', 0):,}. Documents with the id of one in another shard: "
         f"{output['duplicate_ids_across_shards']['documents']:,}"
-        + "".join(f", `{name}`" for name in output["duplicate_ids_across_shards"]["examples"])
+        + "".join(f", {cell(name)}" for name in output["duplicate_ids_across_shards"]["examples"])
         + ".",
         _table(("what", "count"), counts.items()),
         "## Rejects",
@@ -103,7 +104,7 @@ def report_markdown(values: dict[str, Any]) -> bytes:
         "What decides the rows:",
         _table(("", ""), values["identity"].items()),
     ]
-    return ("\n\n".join(part for part in parts if part) + "\n").encode()
+    return ("\n\n".join(part for part in parts if part) + "\n").encode("utf-8", "backslashreplace")
 
 
 def _table(heads: tuple[str, ...], rows: Any) -> str:
@@ -115,4 +116,4 @@ def _table(heads: tuple[str, ...], rows: Any) -> str:
 
 def _cell(value: Any) -> str:
     text = f"{value:,}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
-    return text.replace("|", "\\|").replace("\n", " ")
+    return cell(text)

@@ -40,7 +40,7 @@ def to_markdown(result: EvaluationResult, facts: Mapping[str, object]) -> str:
         "|:--|--:|--:|--:|--:|--:|--:|--:|",
         _row("**micro**", result.micro),
         _row("**macro**", result.macro),
-        *(_row(_cell(label), scores) for label, scores in by_support),
+        *(_row(cell(label), scores) for label, scores in by_support),
         "",
     ]
     unreachable = result.micro.support - result.micro.reachable
@@ -56,7 +56,7 @@ def to_markdown(result: EvaluationResult, facts: Mapping[str, object]) -> str:
             "",
         ]
     lines += [CONVENTIONS, "", "| | |", "|:--|:--|"]
-    lines += [f"| {_cell(name)} | {_cell(_fact(value))} |" for name, value in facts.items()]
+    lines += [f"| {cell(name)} | {cell(_fact(value))} |" for name, value in facts.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -75,7 +75,11 @@ def _fact(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _cell(text: str) -> str:
-    """Keep a label or a path from ending its table cell, its line or its page's markup."""
+def cell(text: str) -> str:
+    """Return text that, in Markdown, ends neither its table cell nor its line and is nobody's markup.
+
+    >>> cell("a|b`\\r\\n<c>")
+    'a\\\\|b\\\\` \\\\<c\\\\>'
+    """
     escaped = "".join(f"\\{char}" if char in "\\`*_[]<>|" else char for char in text)
     return " ".join(escaped.split())

@@ -1,0 +1,63 @@
+"""The run report and the progress that a run shows."""
+
+import io
+import json
+
+from rich.console import Console
+
+from pipelines.progress import ProgressDisplay
+from pipelines.report.run import RunFacts, report_json, report_markdown, report_values
+from pipelines.report.totals import Totals
+
+NASTY = "a|b`c\r\n# d\u2028<e>"
+ESCAPED = "a\\|b\\`c # d \\<e\\>"
+
+
+def values(example=NASTY):
+    facts = RunFacts(
+        command={"input": [example]},
+        identity={"text_column": example},
+        machine={"device": "cpu"},
+        started="2026-01-01T00:00:00+00:00",
+        seconds=2.0,
+        ran=1,
+        skipped=0,
+        superseded=0,
+        orphaned=0,
+        orphaned_documents=0,
+        words=10,
+        parent_peak_rss_bytes=1,
+        duplicates=1,
+        duplicate_examples=[example],
+    )
+    reject = {"document_id": example, "source": "/in.jsonl", "source_row": 1000, "code": "bad_id", "message": example}
+    totals = Totals(reject_examples=[reject])
+    totals.labels[example] = 1
+    return report_values(facts, totals)
+
+
+def test_ids_and_messages_can_not_break_the_page():
+    page = report_markdown(values()).decode()
+    lines = page.splitlines()
+    assert f"| {ESCAPED} | /in.jsonl | 1,000 | bad\\_id | {ESCAPED} |" in lines
+    assert f"| {ESCAPED} | 1 |" in lines
+    assert f"| text\\_column | {ESCAPED} |" in lines
+    assert any(line.endswith(f"in another shard: 1, {ESCAPED}.") for line in lines)
+    assert not any(line.startswith("# d") for line in lines)
+
+
+def test_names_without_utf8_can_be_reported():
+    assert json.loads(report_json(values("a\udcff")))["job"]["input"] == ["a\udcff"]
+    assert "a\\udcff" in report_markdown(values("a\udcff")).decode()
+
+
+def test_a_terminal_is_told_that_tagging_began():
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with ProgressDisplay(console, "1 shard", 100, {}) as display:
+        (bar,) = display._progress.tasks
+        assert bar.description == "loading the model"
+        display.started({"device": "cpu"})
+        assert bar.description == "tagging"
+        display.progressed("a", 0, 500, 40)
+        assert bar.completed == 40
+        assert bar.description.startswith("0 documents, ")
