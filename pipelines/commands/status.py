@@ -40,8 +40,8 @@ def status(
     if not console.is_terminal:
         console.width = 200  # A pipe or a file has no width to keep to.
     console.print(table)
-    for code, count in totals.reject_codes.most_common():
-        console.print(f"rejected, {code}: {count:,}", markup=False, highlight=False)
+    for code, number in totals.reject_codes.most_common():
+        console.print(f"rejected, {code}: {number:,}", markup=False, highlight=False)
     orphaned = len(done) - totals.shards
     kept = f", and {orphaned:,} done shards of inputs that the last run no longer named" if orphaned else ""
     console.print(f"{totals.shards:,} done, {count - totals.shards:,} left{kept}", markup=False, highlight=False)
