@@ -53,8 +53,8 @@ class PipelineError(CodedError):
         "model.broken": "the model fails on a text that nothing is wrong with, so no document is to blame: {reason}",
         "shard.unbalanced": "shard {shard}: {read} documents were read, and {found} are tagged, empty or rejected. "
         "This is a bug in spanmarker-pipelines: please report it.",
-        "shards.failed": "{count} of {total} shards failed, in {tries} tries or for a changed input; all others are done. "
-        "The same command tries them again. The first failures:\n{failures}",
+        "shards.failed": "{count} of {total} shards failed, in {tries} tries or for a changed input; all others are "
+        "done. The same command tries them again. The first failures:\n{failures}",
         "worker.start_failed": "a worker died while it loaded the model (exit code {exit_code}), "
         "{tries} times in a row. A negative code is a signal; -9 often means that memory ran out: try fewer --workers.",
     }
