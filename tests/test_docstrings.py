@@ -25,4 +25,4 @@ def test_examples(name):
 
 def test_there_are_examples():
     found = [doctest.DocTestFinder().find(importlib.import_module(name)) for name in MODULES]
-    assert sum(len(test.examples) for tests in found for test in tests) > 40
+    assert sum(len(test.examples) for tests in found for test in tests) > 25
