@@ -21,7 +21,8 @@ from spanmarker_core.config_checks import check_config, check_vocabulary, read_c
 from spanmarker_core.errors import CoreError, UnusableError, refusing, unusable
 from spanmarker_core.windows import Context, Packer
 
-FORMAT_VERSION = 1
+#: 2 added pair_layers and gate.
+FORMAT_VERSION = 2
 CONFIG, WEIGHTS, TOKENIZER, DIGESTS, CARD = (
     "config.json",
     "model.safetensors",
@@ -47,6 +48,9 @@ class ModelConfig:
         context: how windows show a sentence's neighbours; tag as trained.
         decoder: one of `decoding.DECODERS`.
         threshold: None, a number, or a number a label; see `decoding`.
+        pair_layers: top layers in which the two markers of a span attend to each other; None is all.
+        gate: None, or how the gate was `trained` ("joint" with the model, or "fitted" to it later), the `width` of
+            its hidden layer, its `threshold`, and the `curve` that the threshold was chosen on.
         encoder: the encoder's own transformers config.
         facts: what the card tells about training; changes nothing.
     """
@@ -67,6 +71,8 @@ class ModelConfig:
     threshold: float | dict[str, float] | None = None
     outside: str = "O"
     architecture: str = "span_marker.v1"
+    pair_layers: int | None = None
+    gate: dict[str, Any] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
@@ -74,6 +80,11 @@ class ModelConfig:
     def outside_index(self) -> int:
         """Column of "O" among the labels."""
         return self.labels.index(self.outside)
+
+    @property
+    def gated(self) -> bool:
+        """Whether the gate is part of the model as it was trained, not an addition that changes its output."""
+        return self.gate is not None and self.gate["trained"] == "joint"
 
     def to_json(self) -> str:
         """Return the text of config.json."""

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 #: Fewer tokens leave no room for a word with its neighbours between the special tokens.
 MIN_WINDOW_TOKENS = 16
 
+#: How a gate came to be: together with the model, or fitted to a finished one.
+GATE_KINDS = ("joint", "fitted")
+
+#: What a point of a gate's curve may tell: the threshold, the share of candidate spans that pass, the share of the
+#: ungated model's entities and of gold that pass, and F1 on gold.
+CURVE_COLUMNS = ("threshold", "kept", "recall_of_model", "recall_of_gold", "f1")
+
 #: Keys by which an encoder's config could have transformers load code or weights of another kind.
 _CODE_KEYS = frozenset(
     {"attn_implementation", "experts_implementation", "quantization_config", "auto_map", "dtype", "torch_dtype"}
@@ -64,6 +71,10 @@ def check_config(config: "ModelConfig") -> None:
     _whole("entity_max_length", config.entity_max_length, 1)
     check_entity_fits(config.entity_max_length, max_tokens, len(config.prefix) + len(config.suffix))
     _check_threshold(config.threshold, config.labels)
+    if config.pair_layers is not None:
+        _whole("pair_layers", config.pair_layers, 0)
+    if config.gate is not None:
+        check_gate(config.gate)
     if not isinstance(config.facts, dict):
         raise UnusableError(f"facts is {_short(config.facts)}, not an object")
 
@@ -77,6 +88,31 @@ def check_entity_fits(entity_max_length: int, max_tokens: int, n_special: int) -
     limit = (max_tokens - n_special) // 2
     if entity_max_length > limit:
         raise CoreError("encoder.entity_too_long", found=entity_max_length, limit=limit, max_tokens=max_tokens)
+
+
+def check_gate(gate: object) -> None:
+    """Refuse what is not a bundle's description of its gate.
+
+    Raises:
+        UnusableError: with the field and its value.
+    """
+    if not isinstance(gate, dict) or set(gate) != {"trained", "width", "threshold", "curve"}:
+        raise UnusableError(f"gate is {_short(gate)}, not an object of trained, width, threshold and curve")
+    if gate["trained"] not in GATE_KINDS:
+        raise UnusableError(f"gate.trained {_short(gate['trained'])} is not one of {', '.join(GATE_KINDS)}")
+    _whole("gate.width", gate["width"], 1, 1 << 16)
+    threshold = gate["threshold"]
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise UnusableError(f"gate.threshold is {_short(threshold)}, not a number from 0 to 1")
+    curve = gate["curve"]
+    numbers = isinstance(curve, list) and all(
+        isinstance(point, dict)
+        and {"threshold", "kept"} <= set(point) <= set(CURVE_COLUMNS)
+        and all(type(value) in (int, float) for value in point.values())
+        for point in curve
+    )
+    if not numbers:
+        raise UnusableError(f"gate.curve is {_short(curve)}, not a list of points with threshold and kept")
 
 
 def read_context(values: object) -> Context:

@@ -86,6 +86,7 @@ class CoreError(CodedError):
         "encoder.not_found": "{path} is not a folder. Encoders are read from local folders: download one first.",
         "encoder.unreadable": "{path} can't be used as an encoder: {problem}.",
         "encoder.too_few_layers": "encoder_layers {found} is not from 1 to {limit}, the layers of {path}.",
+        "encoder.too_many_pair_layers": "pair_layers {found} is not from 0 to {limit}, the layers of this encoder.",
         "encoder.entity_too_long": "entity_max_length {found} is more than the {limit} words that overlapping windows "
         "of {max_tokens} tokens can hold. Lower entity_max_length, or raise max_tokens.",
         "encoder.window_too_long": "max_tokens {found} is more than the {limit} positions of this encoder.",
@@ -103,6 +104,7 @@ class CoreError(CodedError):
         "call.not_a_list": "{call} takes a list of {items}, not {kind}. Put it into a list.",
         "call.limit_without_context": "max_prev_context and max_next_context limit context 'document' only. "
         "Name it beside them; without a context, the bundle's own policy and limits hold.",
+        "call.no_gate": "{path} has no gate to switch on. Fit one with `spanmarker gate fit`, or train with one.",
         "call.bad_limit": "{name} {value!r} is not a number of sentences: 0 or more, or None for all that fit.",
         "call.ids_without_documents": "sentence_ids place a sentence in its document: give document_ids too.",
         "call.half_a_character": "{what} {index} holds half a surrogate pair (U+{unit:04X}), which is no text. "

@@ -28,6 +28,16 @@ class Spans:
     def __len__(self) -> int:
         return len(self.first_word)
 
+    def take(self, rows: np.ndarray) -> "Spans":
+        """Return the spans at `rows`, which must rise."""
+        return Spans(
+            offsets=np.searchsorted(rows, self.offsets),
+            first_word=self.first_word[rows],
+            last_word=self.last_word[rows],
+            first_token=self.first_token[rows],
+            last_token=self.last_token[rows],
+        )
+
 
 def candidate_spans(windows: Windows, entity_max_length: int) -> Spans:
     """Enumerate the candidate spans that `windows` own.

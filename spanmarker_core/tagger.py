@@ -1,6 +1,6 @@
 """A loaded model: words or text in, entities out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
 from spanmarker_core.batching import plan_batches
 from spanmarker_core.bundle import WEIGHTS, ModelConfig, read_info, read_packer
@@ -18,15 +18,20 @@ from spanmarker_core.models import architecture
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.pretrained import not_finite
 from spanmarker_core.sentences import split_sentences
-from spanmarker_core.spans import candidate_spans
+from spanmarker_core.spans import Spans, candidate_spans
 from spanmarker_core.windows import Context, Packer, Windows
 
 Item = TypeVar("Item")
 
-#: Text and marker tokens that go through the encoder as one batch.
-MAX_BATCH_TOKENS = 8192
+#: Text tokens that go through the encoder as one batch: enough for full speed, few enough to stay in the caches of a
+#: CPU. A GPU has thousands of units to fill.
+BATCH_TOKENS = {"cpu": 2048, "cuda": 32768}
 
-DTYPES = {"float32": torch.float32}
+#: What `load` takes: numbers that the network computes with.
+DTYPES = ("float32", "bfloat16")
+
+#: Use the gate as the model was trained; use it; don't.
+GATE_CHOICES = ("auto", "on", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,27 @@ class Entity:
     sentence: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ScoredBatch:
+    """What the network says of some windows.
+
+    Attributes:
+        indices: int64 [n_windows], which windows of those that were given.
+        windows: these windows.
+        spans: those that were scored; their words count in `windows`.
+        n_candidates: spans that there are, with those that the gate turned away.
+        probabilities: float32 [n_spans, n_labels].
+        gate: float32 [n_words, 2], may start and may end; None for a network without a gate.
+    """
+
+    indices: np.ndarray
+    windows: Windows
+    spans: Spans
+    n_candidates: int
+    probabilities: np.ndarray
+    gate: np.ndarray | None
+
+
 class Tagger:
     """A model with its tokenizer, labels and decoder, ready to tag. Made by `load`.
 
@@ -60,13 +86,25 @@ class Tagger:
         packer: encodes and packs text as the model was trained; needs no device.
         network: the torch module.
         device: where the network runs.
+        dtype: one of `DTYPES`.
+        gate_threshold: least probability of a span's edges; None for no gate, which scores every candidate.
     """
 
-    def __init__(self, config: ModelConfig, packer: Packer, network: nn.Module, device: torch.device) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        packer: Packer,
+        network: nn.Module,
+        device: torch.device,
+        dtype: str = "float32",
+        gate_threshold: float | None = None,
+    ) -> None:
         self.config = config
         self.packer = packer
         self.network = network.to(device).eval()
         self.device = device
+        self.dtype = dtype
+        self.gate_threshold = gate_threshold
 
     def tag_text(
         self,
@@ -86,7 +124,7 @@ class Tagger:
             texts: the texts. Empty ones give no entities.
             split: cut each text into sentences first; False takes each as one sentence.
             language: for the sentence splitter, such as "en" or "de".
-            context: "sentence" or "document"; None is as the bundle says.
+            context: "sentence", "document" or "block"; None is as the bundle says.
             max_prev_context, max_next_context: limits for "document", in sentences; None is no limit.
                 Only together with `context`.
             decoder: see `decoding.DECODERS`; None is as the bundle says.
@@ -172,18 +210,14 @@ class Tagger:
         """
         thresholds = threshold_vector(self.config.threshold if threshold is None else threshold, self.config.labels)
         parts = [_no_candidates()]
-        for indices in plan_batches(windows, self.config.entity_max_length, MAX_BATCH_TOKENS):
-            batch = windows.take(indices)
-            spans = candidate_spans(batch, self.config.entity_max_length)
-            if len(spans) == 0:
-                continue
-            probabilities = self._probabilities(Batch.build(batch, spans)).cpu().numpy()
-            rows, labels = select_pairs(probabilities, self.config.outside_index, thresholds)
+        for scored in self.score_batches(windows):
+            batch, spans = scored.windows, scored.spans
+            rows, labels = select_pairs(scored.probabilities, self.config.outside_index, thresholds)
             first, last = spans.first_word[rows], spans.last_word[rows]
             window = np.searchsorted(spans.offsets, rows, "right") - 1
             parts.append(
                 Candidates(
-                    window=indices[window],
+                    window=scored.indices[window],
                     document=batch.document[window],
                     sentence=batch.word_sentence[first],
                     word_start=batch.word_index[first],
@@ -191,14 +225,31 @@ class Tagger:
                     char_start=batch.word_char_start[first],
                     char_end=batch.word_char_end[last],
                     label=labels.astype(np.int32),
-                    score=probabilities[rows, labels],
+                    score=scored.probabilities[rows, labels],
                 )
             )
         return Candidates.concatenate(parts)
 
-    @torch.inference_mode()
-    def _probabilities(self, batch: Batch) -> Tensor:
-        return self.network(batch.to(self.device)).float().softmax(dim=-1)
+    def score_batches(self, windows: Windows) -> Iterator["ScoredBatch"]:
+        """Yield what the network says of `windows`, batch by batch, windows of like length together."""
+        entity_max_length = self.config.entity_max_length
+        for indices in plan_batches(windows, entity_max_length, BATCH_TOKENS[self.device.type]):
+            batch = windows.take(indices)
+            spans = candidate_spans(batch, entity_max_length)
+            if len(spans) == 0:
+                continue
+            with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, self.dtype == "bfloat16"):
+                scores = self.network(Batch.build(batch, spans).to(self.device), self.gate_threshold)
+                probabilities = scores.logits.float().softmax(dim=-1).cpu().numpy()
+                gate = None if scores.gate is None else scores.gate.float().sigmoid().cpu().numpy()
+            yield ScoredBatch(
+                indices=indices,
+                windows=batch,
+                spans=spans if scores.kept is None else spans.take(scores.kept),
+                n_candidates=len(spans),
+                probabilities=probabilities,
+                gate=gate,
+            )
 
     def _context(self, policy: str | None, max_prev: int | None, max_next: int | None) -> Context:
         if policy is None:
@@ -229,21 +280,25 @@ class Tagger:
         return entities
 
 
-def load(path: str | Path, device: str = "cpu", dtype: str = "float32") -> Tagger:
+def load(path: str | Path, device: str = "cpu", dtype: str = "float32", gate: str = "auto") -> Tagger:
     """Load a bundle. Nothing is fetched, no code in the bundle is run.
 
     Args:
         path: the bundle's folder.
         device: "cpu", "cuda", "cuda:1", …; "auto" takes a GPU where there is one.
-        dtype: "float32".
+        dtype: one of `DTYPES`. "bfloat16" has matrix products in it, sums and softmax in float32, and changes scores.
+        gate: "auto" is as the model was trained: with its gate, if it was trained with one. "on" also takes a gate
+            that was fitted later, which may lose entities; "off" scores every candidate span.
 
     Raises:
-        CoreError: `bundle.*`, `encoder.*`, `device.not_available`, `call.unknown_option`.
+        CoreError: `bundle.*`, `encoder.*`, `device.not_available`, `call.unknown_option`, `call.no_gate`.
     """
-    if dtype not in DTYPES:
-        raise CoreError("call.unknown_option", option="dtype", value=dtype, choices=", ".join(DTYPES))
+    for option, value, choices in (("dtype", dtype, DTYPES), ("gate", gate, GATE_CHOICES)):
+        if value not in choices:
+            raise CoreError("call.unknown_option", option=option, value=value, choices=", ".join(choices))
     target = choose_device(device)
     info = read_info(path)
+    threshold = gate_threshold(info.config, gate, path)
     packer = read_packer(path, info.config)
     with refusing("bundle.bad_config", path=path):
         network = build_network(info.config)
@@ -257,7 +312,19 @@ def load(path: str | Path, device: str = "cpu", dtype: str = "float32") -> Tagge
         differing = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
         raise CoreError("bundle.weights_mismatch", path=path, problem=", ".join(differing[:5]))
     network.load_state_dict(weights)
-    return Tagger(info.config, packer, network.to(DTYPES[dtype]), target)
+    return Tagger(info.config, packer, network, target, dtype, threshold)
+
+
+def gate_threshold(config: ModelConfig, gate: str, path: str | Path) -> float | None:
+    """Return the threshold that a choice of `GATE_CHOICES` comes to for a model; None is no gate.
+
+    Raises:
+        CoreError: `call.no_gate`.
+    """
+    if gate == "on" and config.gate is None:
+        raise CoreError("call.no_gate", path=path)
+    use = gate == "on" or (gate == "auto" and config.gated)
+    return config.gate["threshold"] if use and config.gate is not None else None
 
 
 def build_network(config: ModelConfig) -> nn.Module:

@@ -209,12 +209,12 @@ def work(connection: Connection, task: Task, threads: int) -> None:
 
 
 def _facts(model: Any, task: Task) -> dict[str, str]:
-    from spanmarker_core.tagger import MAX_BATCH_TOKENS
+    from spanmarker_core.tagger import BATCH_TOKENS
 
     return {
         "device": str(model.device),
         "dtype": task.dtype,
-        "batches": f"up to {MAX_BATCH_TOKENS} tokens, windows of like length together",
+        "batches": f"up to {BATCH_TOKENS[model.device.type]} text tokens, windows of like length together",
     }
 
 

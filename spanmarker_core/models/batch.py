@@ -1,7 +1,8 @@
 """A batch of windows with their candidate spans, as a model takes it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,36 +14,45 @@ from spanmarker_core.windows import Windows
 class Batch:
     """Windows packed end to end, and their candidate spans.
 
+    Which spans go on is decided on the CPU, batch by batch, so everything but the tokens stays there.
+
     Attributes:
         token_ids: int64 [n_tokens], special tokens included.
-        window_offsets: window `i` is tokens `window_offsets[i]:window_offsets[i + 1]`.
-        span_offsets: spans of window `i` are `span_offsets[i]:span_offsets[i + 1]`.
-        first_token, last_token: int64 [n_spans], inclusive, counted in the span's window.
+        token_offsets: int64 [n_windows + 1]; window `i` is tokens `token_offsets[i]:token_offsets[i + 1]`.
+        first_token, last_token: int64 [n_words], inclusive, into `token_ids`: where each word is. Words without
+            a token have some token of their window; no span starts or ends at them.
+        spans: candidate spans; their words count in `first_token`.
     """
 
     token_ids: Tensor
-    window_offsets: list[int]
-    span_offsets: list[int]
+    token_offsets: np.ndarray
     first_token: Tensor
     last_token: Tensor
+    spans: Spans
 
     @classmethod
     def build(cls, windows: Windows, spans: Spans) -> "Batch":
-        """Turn windows and their `candidate_spans` into tensors (on the CPU)."""
+        """Turn windows and their `candidate_spans`, or some of them, into a batch on the CPU."""
+        n_words = np.diff(windows.word_offsets)
+        shift = np.repeat(windows.token_offsets[:-1], n_words)
+        last = np.repeat(windows.token_offsets[1:] - 1, n_words)
         return cls(
-            token_ids=torch.from_numpy(windows.token_ids).long(),
-            window_offsets=windows.token_offsets.tolist(),
-            span_offsets=spans.offsets.tolist(),
-            first_token=torch.from_numpy(spans.first_token).long(),
-            last_token=torch.from_numpy(spans.last_token).long(),
+            token_ids=torch.from_numpy(windows.token_ids.astype(np.int64)),
+            token_offsets=windows.token_offsets,
+            first_token=torch.from_numpy(np.minimum(shift + windows.word_token_start, last)),
+            last_token=torch.from_numpy(np.maximum(shift + windows.word_token_end - 1, shift)),
+            spans=spans,
         )
 
     def to(self, device: torch.device) -> "Batch":
-        """Move the tensors to a device."""
-        return Batch(
-            self.token_ids.to(device),
-            self.window_offsets,
-            self.span_offsets,
-            self.first_token.to(device),
-            self.last_token.to(device),
+        """Move the tensors to a device; to a GPU without waiting for it."""
+        if device.type == self.token_ids.device.type:
+            return self
+        names = ("token_ids", "first_token", "last_token")
+        tensors = (getattr(self, name) for name in names)
+        if device.type == "cuda":
+            tensors = (tensor.pin_memory() for tensor in tensors)
+        return replace(
+            self,
+            **{name: tensor.to(device, non_blocking=True) for name, tensor in zip(names, tensors, strict=True)},
         )

@@ -2,12 +2,16 @@
 
 For a candidate span, a `<start>` marker carries the position id of its first token and an `<end>`
 marker that of its last. Their final states, concatenated, go through one linear layer.
+
+Two things of our own make it cheaper, both settled in training and told by the bundle. With a gate, spans whose
+edges it turns away get no markers. With `pair_layers`, partners attend to each other in the top layers only: below,
+a marker depends on its own word alone, and one start and one end marker a word stand for all spans.
 """
 
 import inspect
 from collections.abc import Iterator
-from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
@@ -16,11 +20,14 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from spanmarker_core.attention import ATTENTION, MarkerPass, TextPass
+from spanmarker_core.attention import ATTENTION, MarkerPass, Rows, TextPass, pair_late
 from spanmarker_core.bundle import ModelConfig
-from spanmarker_core.errors import CoreError, unusable
+from spanmarker_core.errors import CoreError, UnusableError, unusable
+from spanmarker_core.gate import Gate, passing
+from spanmarker_core.models import Scores
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.pretrained import encoder_config
+from spanmarker_core.spans import Spans
 
 #: Marker pairs that go through the encoder at once: bounds memory for any number of spans.
 MARKER_PAIRS_A_CHUNK = 512
@@ -35,10 +42,12 @@ class SpanMarkerModel(nn.Module):
         start_marker_id, end_marker_id: rows of the embedding matrix for `<start>` and `<end>`.
         position_offset: position id of a window's first token (0 for BERT, 2 for RoBERTa, and 2 for
             every checkpoint of the `span_marker` library).
+        pair_layers: top layers in which partners attend to each other; None is all of them.
+        gate_width: units of the gate's hidden layer; None for a model without a gate.
 
     Raises:
         CoreError: `encoder.no_position_ids`.
-        UnusableError: if the encoder can't run.
+        UnusableError: if the encoder can't run, or can't pair late.
     """
 
     def __init__(
@@ -48,6 +57,8 @@ class SpanMarkerModel(nn.Module):
         start_marker_id: int,
         end_marker_id: int,
         position_offset: int,
+        pair_layers: int | None = None,
+        gate_width: int | None = None,
     ) -> None:
         super().__init__()
         check_encoder(encoder)
@@ -63,7 +74,16 @@ class SpanMarkerModel(nn.Module):
         self.classifier = nn.Linear(2 * config.hidden_size, n_labels)
         nn.init.normal_(self.classifier.weight, std=getattr(config, "initializer_range", 0.02))
         nn.init.zeros_(self.classifier.bias)
+        self.gate = None if gate_width is None else Gate(config.hidden_size, gate_width)
         self.position_offset = position_offset
+        #: First layer that pairs; None where all do.
+        self.pair_from: int | None = None
+        if pair_layers is not None and pair_layers < config.num_hidden_layers:
+            layers = encoder_layers(encoder)
+            # With no layer to pair in, the markers are put together after the last.
+            self.pair_from = len(layers) - pair_layers
+            if pair_layers:
+                pair_late(layers[self.pair_from])
         self.markers: Tensor
         self.register_buffer("markers", torch.tensor([start_marker_id, end_marker_id]), persistent=False)
         self._try_out()
@@ -72,8 +92,10 @@ class SpanMarkerModel(nn.Module):
     def _try_out(self) -> None:
         """Score one span, so that an encoder that can't run is refused here and not at the first text."""
         self.eval()
+        word = np.zeros(1, np.int64)
+        spans = Spans(np.array([0, 1]), word, word, word, word)
         with unusable("its encoder can't run with levitated markers"):
-            self(Batch(self.markers, [0, 2], [0, 1], torch.tensor([0]), torch.tensor([1])))
+            self(Batch(self.markers, np.array([0, 2]), torch.tensor([0]), torch.tensor([1]), spans))
         self.train()
 
     @classmethod
@@ -85,63 +107,91 @@ class SpanMarkerModel(nn.Module):
             start_marker_id=config.start_marker_id,
             end_marker_id=config.end_marker_id,
             position_offset=config.position_offset,
+            pair_layers=config.pair_layers,
+            gate_width=None if config.gate is None else config.gate["width"],
         )
 
-    def forward(self, batch: Batch, pairs_a_chunk: int = MARKER_PAIRS_A_CHUNK) -> Tensor:
-        """Score candidate spans.
-
-        Returns:
-            Logits [n_spans, n_labels], rows as the spans of the batch.
-        """
+    def forward(
+        self, batch: Batch, gate_threshold: float | None = None, pairs_a_chunk: int = MARKER_PAIRS_A_CHUNK
+    ) -> Scores:
+        """Score candidate spans: all of the batch's, or with a threshold those that the gate lets pass."""
         text = self.encode_text(batch)
-        features = [self._encode_markers(batch, text, start, end) for start, end in _chunks(batch, pairs_a_chunk)]
-        if not features:
-            return self.classifier.weight.new_zeros((0, self.classifier.out_features))
-        return self.classifier(self.dropout(torch.cat(features)))
+        spans, kept, gate = batch.spans, None, None
+        if self.gate is not None:
+            gate = self.gate(text.states, batch.first_token, batch.last_token)
+        if gate_threshold is not None:
+            kept = passing(spans, gate.float().sigmoid().cpu().numpy(), gate_threshold)
+            spans = spans.take(kept)
+        features = [self._encode_markers(batch, spans, text, *chunk) for chunk in _chunks(spans, pairs_a_chunk)]
+        if features:
+            logits = self.classifier(self.dropout(torch.cat(features)))
+        else:
+            logits = self.classifier.weight.new_zeros((0, self.classifier.out_features))
+        return Scores(logits, kept, gate)
 
     def encode_text(self, batch: Batch) -> TextPass:
-        """Run the text of all windows once and return every layer's keys and values."""
-        text = TextPass(batch.window_offsets)
-        starts = torch.tensor(batch.window_offsets, device=batch.token_ids.device)
-        lengths = starts.diff()
-        positions = torch.arange(len(batch.token_ids), device=starts.device) - starts[:-1].repeat_interleave(lengths)
-        self._encode(batch.token_ids, positions, text)
+        """Run the text of all windows once; keep every layer's keys and values, and the last layer's states."""
+        lengths = np.diff(batch.token_offsets)
+        positions = np.arange(len(batch.token_ids)) - np.repeat(batch.token_offsets[:-1], lengths)
+        text = TextPass(Rows(lengths, batch.token_ids.device))
+        text.states = self._encode(batch.token_ids, positions, text)
         return text
 
-    def _encode_markers(self, batch: Batch, text: TextPass, start: int, end: int) -> Tensor:
+    def _encode_markers(self, batch: Batch, spans: Spans, text: TextPass, start: int, end: int) -> Tensor:
         """Run the marker pairs of spans [start, end) -> features [end - start, 2 · hidden]."""
-        positions = torch.stack([batch.first_token[start:end], batch.last_token[start:end]], dim=1).flatten()
-        segments = _segments(batch.span_offsets, start, end)
-        states = self._encode(self.markers.repeat(end - start), positions, MarkerPass(text, segments))
+        first = int(np.searchsorted(spans.offsets, start, "right")) - 1
+        last = int(np.searchsorted(spans.offsets, end, "left"))
+        spans_a_window = np.diff(np.clip(spans.offsets[first : last + 1], start, end))
+        device = text.states.device
+        pairs = Rows(2 * spans_a_window, device)
+        tokens = np.stack([spans.first_token[start:end], spans.last_token[start:end]], axis=1).ravel()
+        kinds = np.tile(np.arange(2), end - start)
+        if self.pair_from is None:
+            marker_pass = MarkerPass(text, (first, last), pairs)
+            states = self._encode(self._marker_ids(kinds), tokens, marker_pass)
+            return states.view(end - start, -1)
+        # One marker of a kind a word: numbered so that a window's are next to each other.
+        window = np.repeat(np.arange(last - first), 2 * spans_a_window)
+        longest = int(np.diff(batch.token_offsets)[first:last].max())
+        keys, members = np.unique((window * longest + tokens) * 2 + kinds, return_inverse=True)
+        place, kinds = np.divmod(keys, 2)
+        window, tokens = np.divmod(place, longest)
+        marker_pass = MarkerPass(
+            text,
+            (first, last),
+            pairs,
+            Rows(np.bincount(window, minlength=last - first), device),
+            torch.from_numpy(members).to(device, non_blocking=True),
+        )
+        states = self._encode(self._marker_ids(kinds), tokens, marker_pass)
+        if not marker_pass.paired:
+            states = marker_pass.pair_up(states[None])[0]
         return states.view(end - start, -1)
 
-    def _encode(self, token_ids: Tensor, positions: Tensor, levitated: TextPass | MarkerPass) -> Tensor:
-        output = self.encoder(
-            input_ids=token_ids[None],
-            position_ids=positions[None] + self.position_offset,
-            levitated=levitated,
-        )
+    def _marker_ids(self, kinds: np.ndarray) -> Tensor:
+        return self.markers[torch.from_numpy(kinds).to(self.markers.device, non_blocking=True)]
+
+    def _encode(self, token_ids: Tensor, positions: np.ndarray, levitated: TextPass | MarkerPass) -> Tensor:
+        position_ids = torch.from_numpy(positions + self.position_offset).to(token_ids.device, non_blocking=True)
+        output = self.encoder(input_ids=token_ids[None], position_ids=position_ids[None].long(), levitated=levitated)
         return output.last_hidden_state[0]
 
 
-def _chunks(batch: Batch, pairs_a_chunk: int) -> Iterator[tuple[int, int]]:
-    n_spans = batch.span_offsets[-1]
-    for start in range(0, n_spans, pairs_a_chunk):
-        yield start, min(start + pairs_a_chunk, n_spans)
+def _chunks(spans: Spans, pairs_a_chunk: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, len(spans), pairs_a_chunk):
+        yield start, min(start + pairs_a_chunk, len(spans))
 
 
-def _segments(span_offsets: list[int], start: int, end: int) -> list[tuple[int, int, int]]:
-    """Return (window, marker_start, marker_end) for the windows that have spans in [start, end).
+def encoder_layers(encoder: PreTrainedModel) -> nn.ModuleList:
+    """Return the encoder's layers, first to last.
 
-    >>> _segments([0, 3, 3, 10], 2, 6)
-    [(0, 0, 2), (2, 2, 8)]
+    Raises:
+        UnusableError: if it has no list of layers, such as ALBERT, which runs one again and again.
     """
-    segments = []
-    for window, (first, last) in enumerate(pairwise(span_offsets)):
-        low, high = max(first, start), min(last, end)
-        if low < high:
-            segments.append((window, 2 * (low - start), 2 * (high - start)))
-    return segments
+    for module in encoder.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == encoder.config.num_hidden_layers:
+            return module
+    raise UnusableError(f"{type(encoder).__name__} has no list of layers, so pair_layers can't be set")
 
 
 def check_encoder(encoder: PreTrainedModel) -> None:

@@ -11,6 +11,7 @@ from transformers import AutoModel, PreTrainedModel
 from spanmarker_core.bundle import ModelConfig
 from spanmarker_core.config_checks import MIN_WINDOW_TOKENS, check_config, check_vocabulary
 from spanmarker_core.errors import CoreError, UnusableError, refusing, unusable
+from spanmarker_core.gate import GATE_WIDTH
 from spanmarker_core.models.span_marker import (
     SpanMarkerModel,
     check_encoder,
@@ -58,6 +59,10 @@ def _new_model(
 ) -> tuple[ModelConfig, nn.Module, Tokenizer]:
     encoder = _read_encoder(path, settings.encoder_layers)
     check_encoder(encoder)
+    if settings.pair_layers is not None and not 0 <= settings.pair_layers <= encoder.config.num_hidden_layers:
+        raise CoreError(
+            "encoder.too_many_pair_layers", found=settings.pair_layers, limit=encoder.config.num_hidden_layers
+        )
     wrapped = read_tokenizer(path)
     tokenizer = wrapped.backend_tokenizer
     start_marker = encoder.get_input_embeddings().num_embeddings
@@ -87,6 +92,9 @@ def _new_model(
         encoder=encoder_facts(encoder.config),
         splitter=settings.splitter,
         context=settings.context,
+        pair_layers=settings.pair_layers,
+        # Which threshold is best is seen when the model is trained.
+        gate={"trained": "joint", "width": GATE_WIDTH, "threshold": 0.5, "curve": []} if settings.gate else None,
     )
     check_config(config)
     network = SpanMarkerModel(
@@ -95,6 +103,8 @@ def _new_model(
         start_marker_id=config.start_marker_id,
         end_marker_id=config.end_marker_id,
         position_offset=offset,
+        pair_layers=config.pair_layers,
+        gate_width=None if config.gate is None else config.gate["width"],
     )
     return config, network, tokenizer
 

@@ -11,6 +11,7 @@ from torch.utils.data import Dataset
 from spanmarker_core.data import Sentence
 from spanmarker_core.data.batches import document_batches
 from spanmarker_core.errors import CoreError
+from spanmarker_core.gate import gate_targets, select_spans
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.spans import candidate_spans, count_candidates
 from spanmarker_core.windows import Context, Packer, Windows
@@ -29,6 +30,9 @@ class SpanExamples(Dataset[int]):
         packer: encodes and packs them.
         context: what a window shows around its sentence.
         labels: class names, "O" among them at `outside`.
+        share: train on the spans at the first word of an entity and on this share of the others, drawn anew each time
+            a window comes by; None trains on all.
+        seed: of that draw.
 
     Raises:
         CoreError: `data.unknown_label` for an entity whose label isn't in `labels`.
@@ -41,8 +45,12 @@ class SpanExamples(Dataset[int]):
         context: Context,
         labels: Sequence[str],
         outside: int,
+        share: float | None = None,
+        seed: int = 0,
     ) -> None:
         self.packer = packer
+        self.share = share
+        self.random = np.random.default_rng(seed)
         self.outside = outside
         label_index = {label: index for index, label in enumerate(labels)}
         parts: list[Windows] = []
@@ -93,8 +101,16 @@ class SpanExamples(Dataset[int]):
         return index
 
     def collate(self, indices: Sequence[int]) -> dict[str, Batch | Tensor]:
-        """Return `{"batch": Batch, "labels": int64 [n_spans]}` for these windows."""
-        windows = self.windows.take(np.asarray(indices))
+        """Return a batch of these windows, ordered by length, and what it should be told.
+
+        Returns:
+            `{"batch": Batch, "labels": int64 [n_spans], "gate": float32 [n_words, 2]}`: the class of each span, and
+            whether an entity starts and whether one ends at each word.
+        """
+        indices = np.asarray(indices)
+        lengths = np.diff(self.windows.token_offsets)[indices]
+        indices = indices[np.argsort(lengths, kind="stable")]
+        windows = self.windows.take(indices)
         spans = candidate_spans(windows, self.packer.entity_max_length)
         keys = self._key(
             windows.word_sentence[spans.first_word].astype(np.int64),
@@ -106,7 +122,16 @@ class SpanExamples(Dataset[int]):
             place = np.minimum(np.searchsorted(self.gold_keys, keys), len(self.gold_keys) - 1)
             is_gold = self.gold_keys[place] == keys
             labels[is_gold] = self.gold_labels[place[is_gold]]
-        return {"batch": Batch.build(windows, spans), "labels": torch.from_numpy(labels)}
+        is_gold = labels != self.outside
+        gate = gate_targets(spans, is_gold, len(windows.word_index))
+        if self.share is not None:
+            chosen = select_spans(spans, is_gold, self.share, self.random)
+            spans, labels = spans.take(chosen), labels[chosen]
+        return {
+            "batch": Batch.build(windows, spans),
+            "labels": torch.from_numpy(labels),
+            "gate": torch.from_numpy(gate),
+        }
 
     def _key(self, sentence: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
         """Number spans so that equal spans, and only they, have equal numbers (sentences below 2^31 words)."""

@@ -36,19 +36,30 @@ class TrainingResult:
 
 
 class SpanLoss(nn.Module):
-    """A network with its training loss: cross-entropy over all candidate spans, classes weighted equally.
+    """A network with its training loss: cross-entropy over the batch's spans, classes weighted equally.
 
-    Source: thesis 2.3.1.
+    With a gate, w · gate + (1 - w) · spans, where the gate's part is the binary cross-entropy of its two answers a
+    word. Sources: thesis 2.3.1; SmartSpanner, equations 6 and 7.
+
+    Args:
+        network: the model.
+        gate_weight: w.
     """
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: nn.Module, gate_weight: float) -> None:
         super().__init__()
         self.network = network
+        self.gate_weight = gate_weight
 
-    def forward(self, batch: Batch, labels: Tensor) -> dict[str, Tensor]:
-        """Return `{"loss": scalar}`; labels int64 [n_spans] as in the batch."""
-        logits = self.network(batch.to(labels.device))
-        return {"loss": nn.functional.cross_entropy(logits, labels)}
+    def forward(self, batch: Batch, labels: Tensor, gate: Tensor) -> dict[str, Tensor]:
+        """Return `{"loss": scalar}`; labels int64 [n_spans] and gate float32 [n_words, 2] as `collate` made them."""
+        scores = self.network(batch.to(labels.device))
+        # A sum, since the mean over no spans is not a number.
+        loss = nn.functional.cross_entropy(scores.logits.float(), labels, reduction="sum") / max(1, len(labels))
+        if scores.gate is not None:
+            gate_loss = nn.functional.binary_cross_entropy_with_logits(scores.gate.float(), gate)
+            loss = self.gate_weight * gate_loss + (1 - self.gate_weight) * loss
+        return {"loss": loss}
 
 
 class SpanTrainer(Trainer):
@@ -114,16 +125,24 @@ def train(
     config, network, tokenizer = new_model(encoder_path, labels, settings)
     device = choose_device(settings.device)
     packer = packer_of(config, tokenizer)
-    examples = SpanExamples(train_sentences, packer, settings.context, config.labels, config.outside_index)
+    examples = SpanExamples(
+        train_sentences,
+        packer,
+        settings.context,
+        config.labels,
+        config.outside_index,
+        share=settings.gate_share if settings.gate else None,
+        seed=settings.seed,
+    )
     if examples.spans_of_several_labels:
         log(f"{examples.spans_of_several_labels} spans have several labels; the first by name is learned.")
-    tagger = Tagger(config, packer, network, device)
+    tagger = Tagger(config, packer, network, device, gate_threshold=config.gate["threshold"] if config.gate else None)
     with tempfile.TemporaryDirectory(prefix="spanmarker-train-") as scratch:
         trainer = SpanTrainer(
             tagger,
             dev_sentences,
             log,
-            model=SpanLoss(network),
+            model=SpanLoss(network, settings.gate_weight),
             args=_arguments(settings, scratch, device),
             train_dataset=examples,
             eval_dataset=examples,

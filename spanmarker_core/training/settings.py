@@ -18,6 +18,12 @@ class TrainingSettings:
         context: what a window shows around its sentence; the bundle is tagged with the same.
         splitter: how raw text becomes words when the bundle tags text.
         encoder_layers: keep the encoder's first layers only; None keeps all.
+        pair_layers: top layers in which the two markers of a span attend to each other; None is all, the thesis's.
+            Below them one start and one end marker a word stand for all spans, which is far less work.
+        gate: learn which words start and end entities, and train on the spans that this leaves: those at the first
+            word of an entity, and a share of the others (SmartSpanner).
+        gate_weight: w of the loss w · gate + (1 - w) · spans (SmartSpanner, equation 7).
+        gate_share: sp, the share of the other spans (SmartSpanner, equation 8).
         learning_rate, weight_decay, warmup_share: AdamW, with a linear schedule that rises over the
             first `warmup_share` of the steps.
         batch_size: windows a step.
@@ -35,6 +41,10 @@ class TrainingSettings:
     context: Context = field(default_factory=Context)
     splitter: str = "words.v1"
     encoder_layers: int | None = None
+    pair_layers: int | None = None
+    gate: bool = False
+    gate_weight: float = 0.2
+    gate_share: float = 0.05
     learning_rate: float = 5e-5
     weight_decay: float = 0.01
     warmup_share: float = 0.1
