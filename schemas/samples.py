@@ -1,7 +1,8 @@
 """Samples: windows of subword tokens, what `pack` makes of sentences and `tag` reads.
 
-A sample holds the sentences to tag and their context. Candidate spans are not stored: they are all
-runs of up to `entity_max_length` words that begin at a word with `word_tag` and stay in its sentence.
+A sample holds one or more sentences to tag, or a part of a long one, and their context. Candidate spans are not
+stored: they are all runs of up to `entity_max_length` words that begin at a word with `word_tag` and stay in its
+sentence.
 Every word of a document has `word_tag` in exactly one of its samples. Rows of a document are contiguous.
 """
 
@@ -18,7 +19,7 @@ SAMPLES = Table.define(
     1,
     ("document_id", pa.large_string(), "the document's id, as it came in"),
     ("window_id", pa.int32(), "number of the window in its document, from 0"),
-    ("text", pa.large_string(), "text of the sentences that have words here (not of mere context tokens)"),
+    ("text", pa.large_string(), "text from its first word to its last; a space for each character between sentences"),
     ("text_char_start", pa.int64(), "where `text` begins in the document (code points)"),
     ("token_ids", _INT32S, "subword ids of the window, special tokens included"),
     ("word_token_start", _INT32S, "first token of each word, as an index into token_ids"),

@@ -62,6 +62,8 @@ def _context(config: ModelConfig) -> str:
     context = config.context
     if context.policy == "sentence":
         return "sentence: each sentence alone"
+    if context.policy == "block":
+        return "block: sentences fill a window and are tagged together, with a margin of context around them"
     return f"{context.policy}: previous {_limit(context.max_prev)}, next {_limit(context.max_next)}"
 
 

@@ -19,7 +19,16 @@ def ragged_take(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.n
     >>> positions.tolist(), new.tolist()
     ([2, 3, 4, 0, 1], [0, 3, 5])
     """
-    lengths = np.diff(offsets)[rows]
-    taken = ragged_offsets(lengths)
-    positions = np.arange(taken[-1]) + np.repeat(offsets[:-1][rows] - taken[:-1], lengths)
-    return positions, taken
+    return ragged_ranges(offsets[:-1][rows], offsets[1:][rows])
+
+
+def ragged_ranges(starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (positions in the ranges `starts[i]:ends[i]`, end to end, the offsets of the ranges among them).
+
+    >>> positions, offsets = ragged_ranges(np.array([4, 0]), np.array([6, 3]))
+    >>> positions.tolist(), offsets.tolist()
+    ([4, 5, 0, 1, 2], [0, 2, 5])
+    """
+    lengths = ends - starts
+    offsets = ragged_offsets(lengths)
+    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths), offsets

@@ -1,32 +1,38 @@
 """Sentences of one document -> windows of subword tokens. Context is added, nothing is truncated.
 
 A window is `prefix + tokens + suffix` (such as [CLS] … [SEP]) of at most `max_tokens` tokens. A
-sentence that fits gets one window, filled up with its neighbours under the context policy. A longer
-one is cut at word boundaries into windows that overlap, so that every candidate span of up to
-`entity_max_length` words lies whole inside the window that owns its first word.
+sentence that fits is whole in one window, filled up with its neighbours under the context policy, and may
+share it with them (see `window_plan`). A longer one is cut at word boundaries into windows that overlap, so
+that every candidate span of up to `entity_max_length` words lies whole inside the window that owns its first word.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from spanmarker_core.errors import CoreError
-from spanmarker_core.ragged import ragged_offsets, ragged_take
+from spanmarker_core.ragged import ragged_offsets, ragged_ranges, ragged_take
+from spanmarker_core.window_plan import Plan, plan_blocks, plan_sentences, plan_surroundings
 from spanmarker_core.words import pretokenized_words, split_words
 
-#: `sentence`: a sentence alone. `document`: its neighbours in the document fill the window.
-CONTEXT_POLICIES = ("sentence", "document")
+#: `sentence`: a sentence alone. `document`: its neighbours in the document fill the window, on both sides.
+#: `block`: consecutive sentences fill the window and all are tagged in it, with a margin of context.
+CONTEXT_POLICIES = ("sentence", "document", "block")
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """How much of a document a window shows around the sentence that it tags.
+    """How much of a document a window shows around the sentences that it tags.
 
     With policy `document`, sentences are added in turn, next then previous, until the window is full
     (the last one may be cut at a token: it is context only) or the limits are reached.
-    `max_prev` and `max_next` count sentences; None is as many as fit. Source: thesis 2.2.4.
+    `max_prev` and `max_next` count sentences; None is as many as fit. Source: thesis 2.2.4. Sentences in the
+    middle of a long document have a window each.
+
+    With policy `block` they share windows there too: a document costs about its own length once, at the
+    price of less context for sentences near a window's ends.
 
     Raises:
         CoreError: `call.unknown_option`, `call.bad_limit`, `call.limit_without_context`.
@@ -45,7 +51,7 @@ class Context:
             limit = getattr(self, name)
             if limit is None:
                 continue
-            if self.policy == "sentence":
+            if self.policy != "document":
                 raise CoreError("call.limit_without_context")
             if type(limit) is not int or limit < 0:
                 raise CoreError("call.bad_limit", name=f"{name}_context", value=limit)
@@ -75,19 +81,38 @@ class EncodedSentence:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The document that a run of sentences stands in, for their context.
+class EncodedSentences:
+    """Sentences as flat arrays.
 
     Attributes:
-        token_ids: int32, tokens of the document, perhaps among others.
-        bounds: int64 [n_sentences + 1] into token_ids; sentence `i` of the document is
-            `token_ids[bounds[i]:bounds[i + 1]]`.
-        first: place of the run's first sentence in the document.
+        flat: the arrays of all sentences end to end; what they say still counts from their own sentence.
+        token_offsets, word_offsets: int64 [n + 1]; where each sentence begins in `flat`.
     """
 
-    token_ids: np.ndarray
-    bounds: np.ndarray
-    first: int
+    flat: EncodedSentence
+    token_offsets: np.ndarray
+    word_offsets: np.ndarray
+
+    def __getitem__(self, number: int) -> EncodedSentence:
+        """Return one sentence, without a copy."""
+        tokens, words = (slice(*at[number : number + 2]) for at in (self.token_offsets, self.word_offsets))
+        arrays = {
+            name: getattr(self.flat, name)[tokens if name == "token_ids" else words]
+            for name in EncodedSentence.__slots__
+        }
+        return EncodedSentence(**arrays)
+
+    @staticmethod
+    def join(chunks: Iterable[Sequence[EncodedSentence]]) -> "EncodedSentences":
+        """Lay sentences end to end, chunk by chunk: of a chunk that was dealt with, only its arrays are held."""
+        parts: list[EncodedSentence] = []
+        n_tokens, n_words = [], []
+        for chunk in chunks:
+            n_tokens += [len(sentence.token_ids) for sentence in chunk]
+            n_words += [len(sentence.word_token_start) for sentence in chunk]
+            parts.append(_end_to_end(chunk))
+        offsets = (ragged_offsets(np.array(lengths, np.int64)) for lengths in (n_tokens, n_words))
+        return EncodedSentences(_end_to_end(parts), *offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,57 +266,95 @@ class Packer:
         document: int = 0,
         sentence_ids: Sequence[int] | None = None,
         char_starts: Sequence[int] | None = None,
-        within: Surroundings | None = None,
     ) -> Windows:
         """Pack the sentences of one document, in order, into windows.
 
         Args:
-            sentences: the document's sentences; those without a word give no window.
-            context: what a window shows around its sentence.
+            sentences: all the document's sentences; those without a word give no window.
+            context: what a window shows around its sentences.
             document: number that the windows carry.
             sentence_ids: numbers that the words carry; by default 0, 1, 2, …
             char_starts: where each sentence begins in the document's text; None for word input.
-            within: the document, where `sentences` are a run of it; None where they are all of it.
         """
-        ids = range(len(sentences)) if sentence_ids is None else sentence_ids
-        if within is None:
-            tokens = np.concatenate([s.token_ids for s in sentences]) if sentences else np.zeros(0, np.int32)
-            within = Surroundings(tokens, ragged_offsets(np.array([len(s.token_ids) for s in sentences], np.int64)), 0)
-        bounds = within.bounds[within.first :]
-        pieces: list[_Piece] = []
-        for number, sentence in enumerate(sentences):
-            first, last = int(bounds[number]), int(bounds[number + 1])
-            n_words = len(sentence.word_token_start)
-            if n_words == 0:
-                continue
-            if last - first <= self.capacity:
-                left, right = first, last
-                if context.policy == "document":
-                    left, right = self._context(within.bounds, within.first + number, context)
-                pieces.append(_Piece(number, left, right, 0, n_words, 0, n_words))
-            else:
-                pieces.extend(self._cut(sentence, number, first))
-        return self._windows(pieces, sentences, within.token_ids, bounds, document, ids, char_starts)
+        joined = EncodedSentences.join([sentences])
+        windows = self.windows(
+            joined,
+            self.plan(joined.token_offsets, np.array([0, len(sentences)]), context),
+            sentence_ids=np.arange(len(sentences)) if sentence_ids is None else np.asarray(sentence_ids, np.int64),
+            char_starts=None if char_starts is None else np.asarray(char_starts, np.int64),
+        )
+        return replace(windows, document=np.full(len(windows), document, np.int32))
 
-    def _context(self, bounds: np.ndarray, number: int, context: Context) -> tuple[int, int]:
-        """Return the document's tokens [left, right) that sentence `number` is shown in."""
-        left, right = int(bounds[number]), int(bounds[number + 1])
-        n_sentences = len(bounds) - 1
-        after = n_sentences if context.max_next is None else min(n_sentences, number + 1 + context.max_next)
-        before = 0 if context.max_prev is None else max(0, number - context.max_prev)
-        # The tokens that the limits allow; sentences are taken whole from both ends until the window is full.
-        lowest, highest = int(bounds[before]), int(bounds[after])
-        while right - left < self.capacity and (right < highest or left > lowest):
-            if right < highest:
-                # The end of the next sentence that has tokens: thousands without any cost one step.
-                following = int(bounds[np.searchsorted(bounds, right, "right")])
-                right = min(following, left + self.capacity)
-            if left > lowest and right - left < self.capacity:
-                preceding = int(bounds[np.searchsorted(bounds, left, "left") - 1])
-                left = max(preceding, right - self.capacity)
-        return left, right
+    def plan(self, bounds: np.ndarray, edges: np.ndarray, context: Context) -> Plan:
+        """Plan the windows of whole documents.
 
-    def _cut(self, sentence: EncodedSentence, number: int, first: int) -> list["_Piece"]:
+        Args:
+            bounds: int64 [n_sentences + 1], where the tokens of each sentence begin.
+            edges: int64 [n_documents + 1], where the sentences of each document begin.
+            context: what a window shows around its sentences.
+        """
+        if context.policy == "sentence":
+            return plan_sentences(bounds, edges)
+        if context.policy == "block":
+            return plan_blocks(bounds, edges, self.capacity)
+        return plan_surroundings(bounds, edges, self.capacity, context.max_prev, context.max_next)
+
+    def windows(
+        self,
+        sentences: EncodedSentences,
+        plan: Plan,
+        *,
+        sentence_ids: np.ndarray,
+        char_starts: np.ndarray | None = None,
+    ) -> Windows:
+        """Make the windows of a plan, or of any part of one.
+
+        Args:
+            sentences: all sentences that were planned.
+            plan: the windows to make. Those of sentences without a word are left out.
+            sentence_ids: int64 [n_sentences], numbers that the words carry.
+            char_starts: int64 [n_sentences], where each begins in its document's text; None for word input.
+        """
+        flat, bounds = sentences.flat, sentences.token_offsets
+        pieces = self._pieces(sentences, plan)
+        words, word_offsets = ragged_ranges(pieces.word_start, pieces.word_end)
+        window = np.repeat(np.arange(len(pieces)), np.diff(word_offsets))
+        sentence = np.searchsorted(sentences.word_offsets, words, "right") - 1
+        shift = (len(self.prefix) + bounds[sentence] - pieces.token_start[window]).astype(np.int32)
+        chars = 0 if char_starts is None else char_starts[sentence]
+        token_ids = [np.zeros(0, np.int32)]
+        for start, end in zip(pieces.token_start.tolist(), pieces.token_end.tolist(), strict=True):
+            token_ids += [self.prefix, flat.token_ids[start:end], self.suffix]
+        n_special = len(self.prefix) + len(self.suffix)
+        return Windows(
+            document=pieces.document.astype(np.int32),
+            token_offsets=ragged_offsets(pieces.token_end - pieces.token_start + n_special),
+            token_ids=np.concatenate(token_ids),
+            word_offsets=word_offsets,
+            word_token_start=flat.word_token_start[words] + shift,
+            word_token_end=flat.word_token_end[words] + shift,
+            word_char_start=flat.word_char_start[words] + chars,
+            word_char_end=flat.word_char_end[words] + chars,
+            word_sentence=sentence_ids[sentence].astype(np.int32),
+            word_index=(words - sentences.word_offsets[sentence]).astype(np.int32),
+            word_tag=(words >= pieces.own_start[window]) & (words < pieces.own_end[window]),
+            word_long=flat.long_words[words],
+        )
+
+    def _pieces(self, sentences: EncodedSentences, plan: Plan) -> "_Pieces":
+        """Return the plan's windows, those of sentences longer than a window cut, those without words left out."""
+        word_start = sentences.word_offsets[plan.sentence_start]
+        word_end = sentences.word_offsets[plan.sentence_end]
+        whole = _Pieces(plan.document, plan.token_start, plan.token_end, word_start, word_end, word_start, word_end)
+        parts, done = [], 0
+        for row in np.flatnonzero(plan.token_end - plan.token_start > self.capacity).tolist():
+            parts += [whole[done:row], self._cut(sentences[plan.sentence_start[row]], whole, row)]
+            done = row + 1
+        parts.append(whole[done:])
+        pieces = _Pieces(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Pieces.__slots__))
+        return pieces[pieces.word_end > pieces.word_start]
+
+    def _cut(self, sentence: EncodedSentence, whole: "_Pieces", row: int) -> "_Pieces":
         """Cut a sentence longer than a window into overlapping pieces that own each word once.
 
         A piece [start, end) owns the words whose spans of up to `entity_max_length` words end in it when they
@@ -300,7 +363,7 @@ class Packer:
         """
         token_start, token_end = sentence.word_token_start, sentence.word_token_end
         n_words, reach = len(token_start), self.entity_max_length
-        pieces = []
+        cuts = []
         own = 0
         while own < n_words:
             # Context before the own words takes at most a quarter of the window, for words of many tokens.
@@ -311,83 +374,40 @@ class Packer:
                 start = own
                 end = int(np.searchsorted(token_end, token_start[start] + self.capacity, "right"))
             own_end = n_words if end >= n_words else max(own + 1, end - reach + 1)
-            pieces.append(
-                _Piece(
-                    number,
-                    first + int(token_start[start]),
-                    first + int(token_end[end - 1]),
-                    start,
-                    end,
-                    own,
-                    own_end,
-                )
-            )
+            cuts.append((token_start[start], token_end[end - 1], start, end, own, own_end))
             own = own_end
-        return pieces
-
-    def _windows(
-        self,
-        pieces: list["_Piece"],
-        sentences: Sequence[EncodedSentence],
-        tokens: np.ndarray,
-        bounds: np.ndarray,
-        document: int,
-        ids: Sequence[int],
-        char_starts: Sequence[int] | None,
-    ) -> Windows:
-        token_ids = [np.zeros(0, np.int32)]
-        columns: dict[str, list[np.ndarray]] = {name: [np.zeros(0, kind)] for name, kind in _WORD_TYPES.items()}
-        for piece in pieces:
-            sentence = sentences[piece.sentence]
-            words = slice(piece.word_start, piece.word_end)
-            count = piece.word_end - piece.word_start
-            token_ids += [self.prefix, tokens[piece.token_start : piece.token_end], self.suffix]
-            shift = np.int32(len(self.prefix) + bounds[piece.sentence] - piece.token_start)
-            chars = 0 if char_starts is None else char_starts[piece.sentence]
-            index = np.arange(piece.word_start, piece.word_end, dtype=np.int32)
-            columns["word_token_start"].append(sentence.word_token_start[words] + shift)
-            columns["word_token_end"].append(sentence.word_token_end[words] + shift)
-            columns["word_char_start"].append(sentence.word_char_start[words] + chars)
-            columns["word_char_end"].append(sentence.word_char_end[words] + chars)
-            columns["word_sentence"].append(np.full(count, ids[piece.sentence], np.int32))
-            columns["word_index"].append(index)
-            columns["word_tag"].append((index >= piece.own_start) & (index < piece.own_end))
-            columns["word_long"].append(sentence.long_words[words])
-        edges = len(self.prefix) + len(self.suffix)
-        n_tokens = np.array([piece.token_end - piece.token_start + edges for piece in pieces], np.int64)
-        n_words = np.array([piece.word_end - piece.word_start for piece in pieces], np.int64)
-        return Windows(
-            document=np.full(len(pieces), document, np.int32),
-            token_offsets=ragged_offsets(n_tokens),
-            token_ids=np.concatenate(token_ids),
-            word_offsets=ragged_offsets(n_words),
-            **{name: np.concatenate(parts) for name, parts in columns.items()},
-        )
-
-
-_WORD_TYPES = {
-    "word_token_start": np.int32,
-    "word_token_end": np.int32,
-    "word_char_start": np.int64,
-    "word_char_end": np.int64,
-    "word_sentence": np.int32,
-    "word_index": np.int32,
-    "word_tag": np.bool_,
-    "word_long": np.bool_,
-}
+        first_token, first_word = whole.token_start[row], whole.word_start[row]
+        first = np.array([[first_token, first_token, first_word, first_word, first_word, first_word]])
+        return _Pieces(np.full(len(cuts), whole.document[row]), *(np.array(cuts, np.int64) + first).T)
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """A window to be: tokens of the document, words of one sentence, the words it owns. All half-open."""
+class _Pieces:
+    """Windows to be: int64 [n], half-open ranges of all tokens and words; the words that it shows and those it owns."""
 
-    sentence: int
-    token_start: int
-    token_end: int
-    word_start: int
-    word_end: int
-    own_start: int
-    own_end: int
+    document: np.ndarray
+    token_start: np.ndarray
+    token_end: np.ndarray
+    word_start: np.ndarray
+    word_end: np.ndarray
+    own_start: np.ndarray
+    own_end: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.document)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> "_Pieces":
+        return _Pieces(*(getattr(self, name)[rows] for name in self.__slots__))
+
+
+_NOTHING = EncodedSentence(
+    *(np.zeros(0, kind) for kind in (np.int32, np.int32, np.int32, np.int64, np.int64, np.bool_))
+)
+
+
+def _end_to_end(parts: Sequence[EncodedSentence]) -> EncodedSentence:
+    arrays = ([getattr(part, name) for part in (_NOTHING, *parts)] for name in EncodedSentence.__slots__)
+    return EncodedSentence(*(np.concatenate(values) for values in arrays))
 
 
 def _ids(encoding: Encoding) -> tuple[np.ndarray, np.ndarray]:

@@ -1,28 +1,27 @@
 """Sentences -> samples: windows of subword tokens with their words' places in the document.
 
-With document context a window is far larger than the sentence that it tags: 1 MB of short lines becomes
-hundreds of MB of windows. So sentences are encoded once and stay small; their windows are made in runs
-of bounded size, each when it is asked for.
+With context `document` a window of a long document is far larger than the sentence that it tags: 1 MB of short
+lines becomes hundreds of MB of windows. So sentences are encoded once and stay small, their windows are
+planned, and made in runs of bounded size, each when it is asked for.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas import SAMPLES
-from spanmarker_core.ragged import ragged_offsets
-from spanmarker_core.windows import Context, EncodedSentence, Packer, Surroundings, Windows
+from spanmarker_core.window_plan import Plan
+from spanmarker_core.windows import Context, EncodedSentences, Packer, Windows
 
 #: About what the windows of a run take, in bytes. A sentence isn't divided: one of megabytes takes what it needs.
 MAX_RUN_BYTES = 16 << 20
 #: Bytes of text that the tokenizer gets at once: its results take about a hundred times as much until they are packed.
 _MAX_ENCODE_BYTES = 256 << 10
-# What a token, a word and a window take: their columns of SAMPLES; for a window, arrays of its own until it has joined
-# the others.
-_TOKEN_BYTES, _WORD_BYTES, _WINDOW_BYTES = 4, 34, 1536
+# What a token, a word and a window take: their columns of SAMPLES, and what stands beside them until those are made.
+_TOKEN_BYTES, _WORD_BYTES, _WINDOW_BYTES = 4, 80, 512
 
 WORD_COLUMNS = tuple(name for name in SAMPLES.schema.names if name.startswith("word_"))
 
@@ -33,28 +32,11 @@ class Encoded:
 
     Attributes:
         rows: SENTENCES rows, whole documents, each document's rows together and in order.
-        flat: the arrays of all sentences end to end; what they say still counts from their own sentence.
-        token_offsets, word_offsets: int64 [n + 1]; where each sentence begins in `flat`.
+        sentences: what the rows became, one a row.
     """
 
     rows: pa.RecordBatch
-    flat: EncodedSentence
-    token_offsets: np.ndarray
-    word_offsets: np.ndarray
-
-    def sentence(self, row: int) -> EncodedSentence:
-        """Return one sentence, without a copy."""
-        tokens = slice(self.token_offsets[row], self.token_offsets[row + 1])
-        words = slice(self.word_offsets[row], self.word_offsets[row + 1])
-        flat = self.flat
-        return EncodedSentence(
-            token_ids=flat.token_ids[tokens],
-            word_token_start=flat.word_token_start[words],
-            word_token_end=flat.word_token_end[words],
-            word_char_start=flat.word_char_start[words],
-            word_char_end=flat.word_char_end[words],
-            long_words=flat.long_words[words],
-        )
+    sentences: EncodedSentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +44,7 @@ class Run:
     """Windows of consecutive sentences of a batch.
 
     Attributes:
-        samples: SAMPLES rows; all windows of a sentence are in one run.
+        samples: SAMPLES rows; all windows of a sentence are in one run, so are all sentences of a window.
         failures: what went wrong with documents that have no windows here though they should, by id.
         last: whether it is the batch's last run.
     """
@@ -74,43 +56,35 @@ class Run:
 
 def encode(sentences: pa.RecordBatch, packer: Packer) -> Encoded:
     """Encode SENTENCES rows: whole documents, each document's rows together and in order."""
-    empty = [np.zeros(0, kind) for kind in (np.int32, np.int32, np.int32, np.int64, np.int64, np.bool_)]
-    parts, n_tokens, n_words = [EncodedSentence(*empty)], [], []
     texts = sentences["text"]
-    for start, end in _cuts(pc.binary_length(texts).to_numpy(), _MAX_ENCODE_BYTES):
-        encoded = packer.encode_texts(texts.slice(start, end - start).to_pylist())
-        n_tokens += [len(sentence.token_ids) for sentence in encoded]
-        n_words += [len(sentence.word_token_start) for sentence in encoded]
-        parts.append(_joined(encoded))
-    offsets = (ragged_offsets(np.array(lengths, np.int64)) for lengths in (n_tokens, n_words))
-    return Encoded(sentences, _joined(parts), *offsets)
+    cuts = _cuts(pc.binary_length(texts).to_numpy(), _MAX_ENCODE_BYTES)
+    chunks = (packer.encode_texts(texts.slice(start, end - start).to_pylist()) for start, end in cuts)
+    return Encoded(sentences, EncodedSentences.join(chunks))
 
 
 def pack_runs(encoded: Encoded, packer: Packer, context: Context, max_bytes: int = MAX_RUN_BYTES) -> Iterator[Run]:
     """Yield the windows of sentences in runs of about `max_bytes`; at least one run, if an empty one.
 
-    The rows are those of `pack`, wherever the runs are cut: context comes from the whole document, and
-    windows are numbered over the whole document.
+    The rows are those of `pack`, wherever the runs are cut: windows are planned, and numbered, over the
+    whole document.
     """
-    edges = document_edges(encoded.rows["document_id"])
-    cuts = list(_cuts(_costs(encoded, edges, packer, context), max_bytes)) or [(0, 0)]
-    numbered = 0
+    ids = encoded.rows["document_id"]
+    edges = document_edges(ids)
+    plan = packer.plan(encoded.sentences.token_offsets, edges, context)
+    cuts = list(_cuts(_costs(encoded.sentences, plan, packer), max_bytes)) or [(0, 0)]
+    reached, numbered = -1, 0  # the last document, and how many windows it has so far
     for number, (first, last) in enumerate(cuts):
-        parts: list[_Part] = []
-        failures = {}
-        for document in range(np.searchsorted(edges, first, "right") - 1, np.searchsorted(edges, last, "left")):
-            begin, end = int(edges[document]), int(edges[document + 1])
-            document_id = encoded.rows["document_id"][begin].as_py()
-            if begin >= first:
-                numbered = 0
-            try:
-                part = _pack_part(encoded, packer, context, begin, end, max(begin, first), min(end, last))
-            except Exception as error:
-                failures[document_id] = error
-                continue
-            parts.append(_Part(document_id, numbered, *part))
-            numbered += len(parts[-1].windows)
-        yield Run(_samples(parts), failures, last=number == len(cuts) - 1)
+        parts, faults = _parts(encoded, packer, plan[first:last])
+        rows = [SAMPLES.empty()]
+        for windows, texts in parts:
+            document = windows.document
+            window_ids = np.arange(len(windows)) - np.searchsorted(document, document)
+            window_ids[document == reached] += numbered
+            if len(windows):
+                reached, numbered = int(document[-1]), int(window_ids[-1]) + 1
+            rows.append(_samples(ids.take(pa.array(edges[document])), window_ids, windows, texts))
+        failures = {ids[edges[document]].as_py(): error for document, error in faults.items()}
+        yield Run(pa.concat_batches(rows), failures, last=number == len(cuts) - 1)
 
 
 def pack(sentences: pa.RecordBatch, packer: Packer, context: Context) -> pa.RecordBatch:
@@ -143,13 +117,11 @@ def document_edges(ids: pa.Array) -> np.ndarray:
     return np.concatenate([[0], np.flatnonzero(new) + 1, [len(ids)]])
 
 
-def _costs(encoded: Encoded, edges: np.ndarray, packer: Packer, context: Context) -> np.ndarray:
-    """Return about how many bytes the windows of each sentence take."""
-    tokens = np.diff(encoded.token_offsets)
-    if context.policy == "document":
-        of_document = np.repeat(np.diff(encoded.token_offsets[edges]), np.diff(edges))
-        tokens = np.maximum(tokens, np.minimum(of_document, packer.capacity))
-    return tokens * _TOKEN_BYTES + np.diff(encoded.word_offsets) * _WORD_BYTES + _WINDOW_BYTES
+def _costs(sentences: EncodedSentences, plan: Plan, packer: Packer) -> np.ndarray:
+    """Return about how many bytes each window of a plan takes; one that is to be cut, all its pieces."""
+    tokens = plan.token_end - plan.token_start
+    words = sentences.word_offsets[plan.sentence_end] - sentences.word_offsets[plan.sentence_start]
+    return tokens * _TOKEN_BYTES + words * _WORD_BYTES + (1 + tokens // packer.capacity) * _WINDOW_BYTES
 
 
 def _cuts(costs: np.ndarray, limit: int) -> Iterator[tuple[int, int]]:
@@ -166,48 +138,62 @@ def _cuts(costs: np.ndarray, limit: int) -> Iterator[tuple[int, int]]:
         start, spent = end, int(running[end - 1])
 
 
-def _pack_part(
-    encoded: Encoded, packer: Packer, context: Context, begin: int, end: int, start: int, stop: int
-) -> tuple[Windows, list[str]]:
-    """Return the windows of the sentences [start, stop) of the document [begin, end), and the text of each window."""
-    rows = encoded.rows.slice(start, stop - start)
-    char_starts, sentence_ids = rows["char_start"].to_pylist(), rows["sentence_id"].to_numpy()
-    windows = packer.pack(
-        [encoded.sentence(row) for row in range(start, stop)],
-        context,
-        sentence_ids=sentence_ids.tolist(),
-        char_starts=char_starts,
-        within=Surroundings(encoded.flat.token_ids, encoded.token_offsets[begin : end + 1], start - begin),
-    )
-    # Only the text under a window's own words: a sentence of megabytes has thousands of windows.
-    texts = rows["text"].to_pylist()
-    places = np.searchsorted(sentence_ids, windows.word_sentence[windows.word_offsets[:-1]]).tolist()
-    starts, ends = _text_bounds(windows)
-    return windows, [
-        texts[place][char_start - char_starts[place] : char_end - char_starts[place]]
-        for place, char_start, char_end in zip(places, starts.tolist(), ends.tolist(), strict=True)
-    ]
+def _parts(
+    encoded: Encoded, packer: Packer, plan: Plan
+) -> tuple[list[tuple[Windows, list[str]]], dict[int, Exception]]:
+    """Return the windows of a part of a plan with their texts, and what went wrong with which documents.
+
+    If all fail together, each half is tried, until documents that fail are alone.
+    """
+    try:
+        return [_windows(encoded, packer, plan)], {}
+    except Exception as error:
+        first, last = int(plan.document[0]), int(plan.document[-1])
+        if first == last:
+            return [], {first: error}
+        middle = int(np.searchsorted(plan.document, (first + last + 1) // 2))
+        halves = [_parts(encoded, packer, half) for half in (plan[:middle], plan[middle:])]
+        return halves[0][0] + halves[1][0], halves[0][1] | halves[1][1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Windows of one document, the number of the first one, the text of each."""
+def _windows(encoded: Encoded, packer: Packer, plan: Plan) -> tuple[Windows, list[str]]:
+    """Return the windows of a part of a plan, and the text of each."""
+    rows = encoded.rows
+    char_starts = rows["char_start"].to_numpy()
+    windows = packer.windows(encoded.sentences, plan, sentence_ids=np.arange(len(rows)), char_starts=char_starts)
+    texts = _texts(rows, windows)
+    return replace(windows, word_sentence=rows["sentence_id"].to_numpy()[windows.word_sentence]), texts
 
-    document_id: str
-    first: int
-    windows: Windows
-    texts: list[str]
+
+def _texts(rows: pa.RecordBatch, windows: Windows) -> list[str]:
+    """Return the text under the words of each window; `word_sentence` says which of `rows` a word is in.
+
+    Only under the words: a sentence of megabytes has thousands of windows. What is between sentences
+    isn't in their texts: a space stands for each character.
+    """
+    if len(windows) == 0:
+        return []
+    first, last = (windows.word_sentence[at] for at in _edge_words(windows))
+    lowest, highest = int(first[0]), int(last[-1]) + 1
+    rows = rows.slice(lowest, highest - lowest)
+    sentences, starts = rows["text"].to_pylist(), rows["char_start"].to_numpy()
+    gaps = np.append(0, starts[1:] - rows["char_end"].to_numpy()[:-1]).tolist()
+    begins, ends = ((bound - starts[first - lowest]).tolist() for bound in _text_bounds(windows))
+    texts = []
+    for here, stop, begin, end in zip((first - lowest).tolist(), (last - lowest).tolist(), begins, ends, strict=True):
+        pieces = [sentences[here]]
+        for row in range(here + 1, stop + 1):
+            pieces += [" " * gaps[row], sentences[row]]
+        texts.append("".join(pieces)[begin:end])
+    return texts
 
 
-def _samples(parts: list[_Part]) -> pa.RecordBatch:
-    if not parts:
-        return SAMPLES.empty()
-    windows = Windows.concatenate([part.windows for part in parts])
+def _samples(document_ids: pa.Array, window_ids: np.ndarray, windows: Windows, texts: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([part.document_id for part in parts for _ in part.texts], pa.large_string()),
-            pa.array([part.first + number for part in parts for number in range(len(part.texts))], pa.int32()),
-            pa.array([text for part in parts for text in part.texts], pa.large_string()),
+            document_ids,
+            pa.array(window_ids.astype(np.int32)),
+            pa.array(texts, pa.large_string()),
             pa.array(_text_bounds(windows)[0]),
             _lists(windows.token_offsets, windows.token_ids),
             *(_lists(windows.word_offsets, getattr(windows, name)) for name in WORD_COLUMNS),
@@ -216,13 +202,15 @@ def _samples(parts: list[_Part]) -> pa.RecordBatch:
     )
 
 
+def _edge_words(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and the last word of each window."""
+    return windows.word_offsets[:-1], windows.word_offsets[1:] - 1
+
+
 def _text_bounds(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
     """Return where the first word of each window begins and its last one ends."""
-    return windows.word_char_start[windows.word_offsets[:-1]], windows.word_char_end[windows.word_offsets[1:] - 1]
-
-
-def _joined(parts: list[EncodedSentence]) -> EncodedSentence:
-    return EncodedSentence(*(np.concatenate([getattr(part, n) for part in parts]) for n in EncodedSentence.__slots__))
+    first, last = _edge_words(windows)
+    return windows.word_char_start[first], windows.word_char_end[last]
 
 
 def _lists(offsets: np.ndarray, values: np.ndarray) -> pa.LargeListArray:

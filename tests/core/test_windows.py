@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanmarker_core.bundle import packer_of
+from spanmarker_core.errors import CoreError
 from spanmarker_core.ragged import ragged_offsets
 from spanmarker_core.spans import candidate_spans
-from spanmarker_core.windows import Context, Packer, Surroundings, Windows
+from spanmarker_core.windows import Context, EncodedSentences, Packer, Windows
 from tests.tiny import tiny_model
 
 
@@ -21,7 +22,7 @@ PACKERS = {size: tiny_packer(max_tokens=size) for size in (16, 24, 48)}
 WORD = st.sampled_from(["the", "a", "Paris", "xyz", "\u2063", "q" * 7, "日"])
 DOCUMENT = st.lists(st.lists(WORD, max_size=60), max_size=6)
 LIMIT = st.none() | st.integers(0, 2)
-CONTEXT = st.just(Context()) | st.builds(Context, st.just("document"), LIMIT, LIMIT)
+CONTEXT = st.sampled_from([Context(), Context("block")]) | st.builds(Context, st.just("document"), LIMIT, LIMIT)
 
 
 def tokens_of(windows: Windows, window: int) -> np.ndarray:
@@ -92,17 +93,57 @@ def test_a_word_without_tokens_is_inside_spans_but_never_at_their_edge():
     assert list(zip(spans.first_word, spans.last_word, strict=True)) == [(0, 0), (0, 2), (2, 2)]
 
 
+def sentences_of(windows: Windows) -> list[list[int]]:
+    """The sentences that each window has words of."""
+    parts = np.split(windows.word_sentence, windows.word_offsets[1:-1])
+    return [np.unique(part).tolist() for part in parts]
+
+
+def three_sentences(packer):
+    """Sentences of five tokens each, and the token of each."""
+    words = ("a", "of", "the")
+    return packer.encode_words([[word] * 5 for word in words]), [packer.tokenizer.token_to_id(word) for word in words]
+
+
 def test_context_is_taken_next_then_previous_until_the_window_is_full():
     packer = tiny_packer(max_tokens=16)  # 14 tokens of text
-    sentences = [["a"] * 5, ["of"] * 5, ["the"] * 5]
-    a, of, the = (packer.tokenizer.token_to_id(word) for word in ("a", "of", "the"))
-    encoded = packer.encode_words(sentences)
+    encoded, (a, of, the) = three_sentences(packer)
     windows = packer.pack(encoded, Context("document"))
-    assert tokens_of(windows, 1)[1:-1].tolist() == [a] * 4 + [of] * 5 + [the] * 5
+    # The second sentence and the third are shown in the same tokens.
+    assert sentences_of(windows) == [[0], [1, 2]]
     assert tokens_of(windows, 0)[1:-1].tolist() == [a] * 5 + [of] * 5 + [the] * 4
+    assert tokens_of(windows, 1)[1:-1].tolist() == [a] * 4 + [of] * 5 + [the] * 5
     windows = packer.pack(encoded, Context("document", max_prev=0, max_next=1))
     assert tokens_of(windows, 1)[1:-1].tolist() == [of] * 5 + [the] * 5
     assert tokens_of(packer.pack(encoded, Context()), 1)[1:-1].tolist() == [of] * 5
+
+
+def test_blocks_have_a_margin_of_context():
+    packer = tiny_packer(max_tokens=16)  # 14 tokens of text, a margin of one
+    encoded, (a, of, the) = three_sentences(packer)
+    windows = packer.pack(encoded, Context("block"))
+    assert sentences_of(windows) == [[0, 1], [2]]
+    assert tokens_of(windows, 0)[1:-1].tolist() == [a] * 5 + [of] * 5 + [the]
+    assert tokens_of(windows, 1)[1:-1].tolist() == [of] + [the] * 5
+    assert windows.word_token_start.tolist() == [*range(1, 11), *range(2, 7)]
+    assert windows.word_index.tolist() == [*range(5)] * 3
+    assert windows.word_tag.all()
+
+
+@pytest.mark.parametrize("policy", ["document", "block"])
+def test_a_document_that_fits_is_one_window(policy):
+    packer = tiny_packer(max_tokens=17)
+    windows = packer.pack(three_sentences(packer)[0], Context(policy))
+    assert len(windows) == 1
+    assert len(tokens_of(windows, 0)) == 17
+
+
+def test_spans_of_a_shared_window_stay_in_their_sentences():
+    packer = tiny_packer(entity_max_length=2)
+    windows = packer.pack(packer.encode_words([["the", "paris"], [], ["of"], ["a", "the"]]), Context("block"))
+    spans = candidate_spans(windows, 2)
+    pairs = list(zip(spans.first_word.tolist(), spans.last_word.tolist(), strict=True))
+    assert pairs == [(0, 0), (0, 1), (1, 1), (2, 2), (3, 3), (3, 4), (4, 4)]
 
 
 def test_a_word_too_long_for_a_window_becomes_one_unknown_token_and_is_counted():
@@ -169,28 +210,41 @@ def test_take_and_concatenate():
         assert getattr(joined, name).tolist() == getattr(windows, name).tolist()
 
 
-@given(DOCUMENT, CONTEXT, st.sampled_from([16, 48]), st.data())
+@given(st.lists(DOCUMENT, max_size=3), CONTEXT, st.sampled_from([16, 48]), st.data())
 @settings(max_examples=100, deadline=None)
-def test_a_run_of_sentences_gets_the_windows_that_it_has_in_its_document(document, context, size, data):
+def test_any_part_of_a_plan_gives_its_windows(documents, context, size, data):
+    """Windows of many documents, made a part at a time, are those of each document alone."""
     packer = PACKERS[size]
-    encoded = packer.encode_words(document)
-    first = data.draw(st.integers(0, len(encoded)))
-    last = data.draw(st.integers(first, len(encoded)))
-    # The document's tokens may stand among those of others.
-    tokens = np.concatenate([np.full(3, 9, np.int32), *(s.token_ids for s in encoded), np.full(3, 9, np.int32)])
-    bounds = 3 + ragged_offsets(np.array([len(s.token_ids) for s in encoded], np.int64))
-    found = packer.pack(
-        encoded[first:last],
-        context,
-        sentence_ids=range(first, last),
-        char_starts=[100 * number for number in range(first, last)],
-        within=Surroundings(tokens, bounds, first),
+    encoded = [packer.encode_words(document) for document in documents]
+    joined = EncodedSentences.join(encoded)
+    edges = ragged_offsets(np.array([len(document) for document in documents], np.int64))
+    numbers = np.array([number for document in documents for number in range(len(document))], np.int64)
+    plan = packer.plan(joined.token_offsets, edges, context)
+    cut = data.draw(st.integers(0, len(plan)))
+    found = Windows.concatenate(
+        [
+            packer.windows(joined, part, sentence_ids=numbers, char_starts=100 * numbers)
+            for part in (plan[:cut], plan[cut:])
+        ]
     )
-    whole = packer.pack(encoded, context, char_starts=[100 * number for number in range(len(encoded))])
-    sentence = whole.word_sentence[whole.word_offsets[:-1]]
-    expected = whole.take(np.flatnonzero((sentence >= first) & (sentence < last)))
+    nothing = packer.pack([], context)
+    expected = Windows.concatenate(
+        [nothing]
+        + [
+            packer.pack(document, context, document=number, char_starts=[100 * n for n in range(len(document))])
+            for number, document in enumerate(encoded)
+        ]
+    )
     for name in Windows.__slots__:
         assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
+        assert getattr(found, name).dtype == getattr(expected, name).dtype, name
+
+
+@pytest.mark.parametrize("limits", [(None, 1), (0, None)])
+@pytest.mark.parametrize("policy", ["sentence", "block"])
+def test_limits_are_for_documents_only(policy, limits):
+    with pytest.raises(CoreError, match=r"call\.limit_without_context"):
+        Context(policy, *limits)
 
 
 def test_words_that_share_characters_are_one_word():
@@ -205,7 +259,8 @@ def test_context_over_thousands_of_sentences_without_tokens_is_quick():
     began = time.monotonic()
     windows = packer.pack(encoded, Context("document"))
     assert time.monotonic() - began < 5
-    assert len(windows) == 20_001
+    assert len(windows) == 1
+    assert windows.word_tag.sum() == 20_001
     assert tokens_of(windows, 0)[1:-1].tolist() == encoded[-1].token_ids.tolist()
 
 

@@ -19,6 +19,7 @@ from pipelines.stages.pack import pack_runs
 from pipelines.stages.tag import tag as real_tag
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from spanmarker_core.bundle import read_info
+from spanmarker_core.sentences import split_sentences
 from spanmarker_core.windows import Context
 from tests.pipelines.helpers import (
     all_rows,
@@ -220,7 +221,7 @@ def long_documents():
     return [*documents(3), {"id": "long", "text": long}, *documents(9, "more")]
 
 
-@pytest.mark.parametrize("policy", ["sentence", "document"])
+@pytest.mark.parametrize("policy", ["sentence", "document", "block"])
 @pytest.mark.parametrize("max_bytes", [1, 5_000, 20_000])
 def test_rows_do_not_depend_on_the_size_of_runs(policy, max_bytes, job, tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(tiny, "config", replace(tiny.config, context=Context(policy)))
@@ -235,19 +236,21 @@ def test_rows_do_not_depend_on_the_size_of_runs(policy, max_bytes, job, tiny, tm
 
 
 @pytest.mark.parametrize("stage", ["pack", "tag"])
-@pytest.mark.parametrize("policy", ["sentence", "document"])
+@pytest.mark.parametrize("policy", ["sentence", "document", "block"])
 def test_a_document_that_fails_in_one_of_its_runs_loses_all_its_rows(stage, policy, job, tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(tiny, "config", replace(tiny.config, context=Context(policy)))
     records = long_documents()
     shard, task = job(records)
     run_shard(shard, task, tiny)
     before = [row for row in rows(tmp_path / "out", "annotations") if row["document_id"] != "long"]
-    real_pack, tagged = tiny.packer.pack, []
+    (long,) = (record["text"] for record in records if record["id"] == "long")
+    fiftieth, _ = split_sentences(long)[50]  # no other document is so long
+    real_windows, tagged = tiny.packer.windows, []
 
-    def faulty_pack(sentences, context, *, within, sentence_ids, **options):
-        if stage == "pack" and 50 in sentence_ids:
+    def faulty_windows(sentences, plan, *, char_starts, **options):
+        if stage == "pack" and fiftieth in char_starts[plan.sentence_start[0] : plan.sentence_end[-1]]:
             raise ValueError("no such sentence")
-        return real_pack(sentences, context, within=within, sentence_ids=sentence_ids, **options)
+        return real_windows(sentences, plan, char_starts=char_starts, **options)
 
     def faulty_tag(samples, *args):
         of_long = samples.filter(pc.equal(samples["document_id"], "long"))["word_sentence"].flatten().to_pylist()
@@ -257,7 +260,7 @@ def test_a_document_that_fails_in_one_of_its_runs_loses_all_its_rows(stage, poli
         return real_tag(samples, *args)
 
     monkeypatch.setattr(sharding, "pack_runs", partial(pack_runs, max_bytes=20_000))
-    monkeypatch.setattr(tiny.packer, "pack", faulty_pack)
+    monkeypatch.setattr(tiny.packer, "windows", faulty_windows)
     monkeypatch.setattr(sharding, "tag", faulty_tag)
     entry = run_shard(shard, task, tiny)
     assert 0 < max(tagged) < 50  # some runs of it were tagged, none after the fault
