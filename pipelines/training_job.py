@@ -27,7 +27,7 @@ class TrainJob(BaseModel):
     encoder_layers: int | None = Field(None, ge=1, description="keep the encoder's first layers only")
     entity_max_length: int = Field(8, ge=1, description="words of the longest entity")
     max_tokens: int = Field(256, ge=16, description="tokens of a window")
-    context: Literal["sentence", "document"] = Field("sentence", description="what a window shows around its sentence")
+    context: Literal["sentence", "document", "block"] = Field("sentence", description="what a window shows and tags")
     max_prev_context: int | None = Field(None, ge=0, description="limit of previous sentences; none if left out")
     max_next_context: int | None = Field(None, ge=0, description="limit of next sentences; none if left out")
     splitter: Literal["words.v1", "tokenizer.v1"] = Field("words.v1", description="how raw text becomes words")

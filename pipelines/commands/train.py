@@ -20,7 +20,7 @@ def train(
     learning_rate: Annotated[float | None, typer.Option(help="Peak of the linear schedule.  [default: 5e-5]")] = None,
     entity_max_length: Annotated[int | None, typer.Option(help="Words of the longest entity.  [default: 8]")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Tokens of a window.  [default: 256]")] = None,
-    context: Annotated[str | None, typer.Option(help="sentence or document.  [default: sentence]")] = None,
+    context: Annotated[str | None, typer.Option(help="sentence, document or block.  [default: sentence]")] = None,
     max_prev_context: Annotated[int | None, typer.Option(help="Limit of previous sentences.  [default: none]")] = None,
     max_next_context: Annotated[int | None, typer.Option(help="Limit of next sentences.  [default: none]")] = None,
     encoder_layers: Annotated[int | None, typer.Option(help="Keep the first layers only.  [default: all]")] = None,
