@@ -85,7 +85,7 @@ def test_tokens_spans_and_probabilities(bundles, family, name):
     windows = pack(model, case)
     spans = candidate_spans(windows, model.config.entity_max_length)
     with torch.no_grad():
-        found = model.network(Batch.build(windows, spans)).softmax(-1).numpy()
+        found = model.network(Batch.build(windows, spans)).logits.softmax(-1).numpy()
     window_of_word = np.repeat(np.arange(len(windows)), np.diff(windows.word_offsets))
     compared = 0
     for number, expected in enumerate(case["sentences"]):
