@@ -31,6 +31,12 @@ CONFIG, WEIGHTS, TOKENIZER, DIGESTS, CARD = (
     "README.md",
 )
 
+#: Numbers that a loaded network computes with.
+DTYPES = ("float32", "bfloat16")
+
+#: Use the gate as the model was trained; use it; don't.
+GATE_CHOICES = ("auto", "on", "off")
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -147,6 +153,18 @@ def read_info(path: str | Path) -> BundleInfo:
         text = _text(path / CONFIG)
     config = ModelConfig.from_json(text, str(path))
     return BundleInfo(path, _model_digest(digests), config)
+
+
+def gate_threshold(config: ModelConfig, gate: str, path: str | Path) -> float | None:
+    """Return the threshold that a choice of `GATE_CHOICES` comes to for a model; None is no gate.
+
+    Raises:
+        CoreError: `call.no_gate`.
+    """
+    if gate == "on" and config.gate is None:
+        raise CoreError("call.no_gate", path=path)
+    use = gate == "on" or (gate == "auto" and config.gated)
+    return config.gate["threshold"] if use and config.gate is not None else None
 
 
 def read_packer(path: str | Path, config: ModelConfig) -> Packer:

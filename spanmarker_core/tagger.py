@@ -1,5 +1,6 @@
 """A loaded model: words or text in, entities out."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,15 @@ from safetensors.torch import load_file
 from torch import nn
 
 from spanmarker_core.batching import plan_batches
-from spanmarker_core.bundle import WEIGHTS, ModelConfig, read_info, read_packer
+from spanmarker_core.bundle import (
+    DTYPES,
+    GATE_CHOICES,
+    WEIGHTS,
+    ModelConfig,
+    gate_threshold,
+    read_info,
+    read_packer,
+)
 from spanmarker_core.decoding import Candidates, Threshold, check_decoder, decode, select_pairs, threshold_vector
 from spanmarker_core.errors import CoreError, refusing, unusable
 from spanmarker_core.models import architecture
@@ -26,12 +35,6 @@ Item = TypeVar("Item")
 #: Text tokens that go through the encoder as one batch: enough for full speed, few enough to stay in the caches of a
 #: CPU. A GPU has thousands of units to fill.
 BATCH_TOKENS = {"cpu": 2048, "cuda": 32768}
-
-#: What `load` takes: numbers that the network computes with.
-DTYPES = ("float32", "bfloat16")
-
-#: Use the gate as the model was trained; use it; don't.
-GATE_CHOICES = ("auto", "on", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,9 @@ class Tagger:
         device: where the network runs.
         dtype: one of `DTYPES`.
         gate_threshold: least probability of a span's edges; None for no gate, which scores every candidate.
+        work: what was done since the model was loaded: candidate spans there were ("candidates"), those of them that
+            were scored ("scored_candidates"), text tokens encoded ("tokens"), and the places that they and their
+            padding took in attention ("token_places").
     """
 
     def __init__(
@@ -105,6 +111,7 @@ class Tagger:
         self.device = device
         self.dtype = dtype
         self.gate_threshold = gate_threshold
+        self.work: Counter[str] = Counter()
 
     def tag_text(
         self,
@@ -242,6 +249,11 @@ class Tagger:
                 scores = self.network(Batch.build(batch, spans).to(self.device), self.gate_threshold)
                 probabilities = scores.logits.float().softmax(dim=-1).cpu().numpy()
                 gate = None if scores.gate is None else scores.gate.float().sigmoid().cpu().numpy()
+            lengths = np.diff(batch.token_offsets)
+            self.work["candidates"] += len(spans)
+            self.work["scored_candidates"] += len(probabilities)
+            self.work["tokens"] += int(lengths.sum())
+            self.work["token_places"] += len(lengths) * int(lengths.max())
             yield ScoredBatch(
                 indices=indices,
                 windows=batch,
@@ -313,18 +325,6 @@ def load(path: str | Path, device: str = "cpu", dtype: str = "float32", gate: st
         raise CoreError("bundle.weights_mismatch", path=path, problem=", ".join(differing[:5]))
     network.load_state_dict(weights)
     return Tagger(info.config, packer, network, target, dtype, threshold)
-
-
-def gate_threshold(config: ModelConfig, gate: str, path: str | Path) -> float | None:
-    """Return the threshold that a choice of `GATE_CHOICES` comes to for a model; None is no gate.
-
-    Raises:
-        CoreError: `call.no_gate`.
-    """
-    if gate == "on" and config.gate is None:
-        raise CoreError("call.no_gate", path=path)
-    use = gate == "on" or (gate == "auto" and config.gated)
-    return config.gate["threshold"] if use and config.gate is not None else None
 
 
 def build_network(config: ModelConfig) -> nn.Module:
