@@ -68,23 +68,14 @@ def pack_runs(encoded: Encoded, packer: Packer, context: Context, max_bytes: int
     The rows are those of `pack`, wherever the runs are cut: windows are planned, and numbered, over the
     whole document.
     """
-    ids = encoded.rows["document_id"]
-    edges = document_edges(ids)
+    edges = document_edges(encoded.rows["document_id"])
     plan = packer.plan(encoded.sentences.token_offsets, edges, context)
     cuts = list(_cuts(_costs(encoded.sentences, plan, packer), max_bytes)) or [(0, 0)]
-    reached, numbered = -1, 0  # the last document, and how many windows it has so far
+    reached = (-1, 0)
     for number, (first, last) in enumerate(cuts):
-        parts, faults = _parts(encoded, packer, plan[first:last])
-        rows = [SAMPLES.empty()]
-        for windows, texts in parts:
-            document = windows.document
-            window_ids = np.arange(len(windows)) - np.searchsorted(document, document)
-            window_ids[document == reached] += numbered
-            if len(windows):
-                reached, numbered = int(document[-1]), int(window_ids[-1]) + 1
-            rows.append(_samples(ids.take(pa.array(edges[document])), window_ids, windows, texts))
-        failures = {ids[edges[document]].as_py(): error for document, error in faults.items()}
-        yield Run(pa.concat_batches(rows), failures, last=number == len(cuts) - 1)
+        samples, failures, reached = _run(encoded, packer, plan[first:last], edges, reached)
+        yield Run(samples, failures, last=number == len(cuts) - 1)
+        del samples, failures  # else they would be held while the next run is made
 
 
 def pack(sentences: pa.RecordBatch, packer: Packer, context: Context) -> pa.RecordBatch:
@@ -136,6 +127,35 @@ def _cuts(costs: np.ndarray, limit: int) -> Iterator[tuple[int, int]]:
         end = max(start + 1, int(np.searchsorted(running, spent + limit, "right")))
         yield start, end
         start, spent = end, int(running[end - 1])
+
+
+def _run(
+    encoded: Encoded, packer: Packer, plan: Plan, edges: np.ndarray, reached: tuple[int, int]
+) -> tuple[pa.RecordBatch, dict[str, Exception], tuple[int, int]]:
+    """Make the windows of a part of a plan.
+
+    Args:
+        encoded, packer, plan: what to make them from.
+        edges: where each document begins among the rows.
+        reached: the last document that has windows, and how many it has so far.
+
+    Returns:
+        SAMPLES rows, what went wrong by document id, and what is reached now.
+    """
+    ids = encoded.rows["document_id"]
+    parts, faults = _parts(encoded, packer, plan)
+    batches = []
+    for windows, texts in parts:
+        document = windows.document
+        window_ids = np.arange(len(windows)) - np.searchsorted(document, document)
+        window_ids[document == reached[0]] += reached[1]
+        if len(windows):
+            reached = int(document[-1]), int(window_ids[-1]) + 1
+        batches.append(_samples(ids.take(pa.array(edges[document])), window_ids, windows, texts))
+    failures = {ids[edges[document]].as_py(): error for document, error in faults.items()}
+    # Joining copies, even a single batch.
+    samples = batches[0] if len(batches) == 1 else pa.concat_batches([SAMPLES.empty(), *batches])
+    return samples, failures, reached
 
 
 def _parts(
