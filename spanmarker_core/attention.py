@@ -134,6 +134,7 @@ class MarkerPass:
 
     def pair_up(self, states: Tensor) -> Tensor:
         """[1, singles, hidden] -> [1, pairs, hidden], where pairing begins."""
+        assert self._members is not None
         self.rows, self.paired = self._pairs, True
         return states.index_select(1, self._members)
 

@@ -215,27 +215,29 @@ class Tagger:
 
         Decode them per sentence with `decoding.decode`: a sentence may have several windows.
         """
-        thresholds = threshold_vector(self.config.threshold if threshold is None else threshold, self.config.labels)
-        parts = [_no_candidates()]
-        for scored in self.score_batches(windows):
-            batch, spans = scored.windows, scored.spans
-            rows, labels = select_pairs(scored.probabilities, self.config.outside_index, thresholds)
-            first, last = spans.first_word[rows], spans.last_word[rows]
-            window = np.searchsorted(spans.offsets, rows, "right") - 1
-            parts.append(
-                Candidates(
-                    window=scored.indices[window],
-                    document=batch.document[window],
-                    sentence=batch.word_sentence[first],
-                    word_start=batch.word_index[first],
-                    word_end=batch.word_index[last] + 1,
-                    char_start=batch.word_char_start[first],
-                    char_end=batch.word_char_end[last],
-                    label=labels.astype(np.int32),
-                    score=scored.probabilities[rows, labels],
-                )
-            )
-        return Candidates.concatenate(parts)
+        threshold = self.config.threshold if threshold is None else threshold
+        parts = [self.candidates(scored, threshold)[0] for scored in self.score_batches(windows)]
+        return Candidates.concatenate([_no_candidates(), *parts])
+
+    def candidates(self, scored: "ScoredBatch", threshold: Threshold = None) -> tuple[Candidates, np.ndarray]:
+        """Return the (span, label) pairs that may be entities, and which of the scored spans each is."""
+        batch, spans = scored.windows, scored.spans
+        thresholds = threshold_vector(threshold, self.config.labels)
+        rows, labels = select_pairs(scored.probabilities, self.config.outside_index, thresholds)
+        first, last = spans.first_word[rows], spans.last_word[rows]
+        window = np.searchsorted(spans.offsets, rows, "right") - 1
+        found = Candidates(
+            window=scored.indices[window],
+            document=batch.document[window],
+            sentence=batch.word_sentence[first],
+            word_start=batch.word_index[first],
+            word_end=batch.word_index[last] + 1,
+            char_start=batch.word_char_start[first],
+            char_end=batch.word_char_end[last],
+            label=labels.astype(np.int32),
+            score=scored.probabilities[rows, labels],
+        )
+        return found, rows
 
     def score_batches(self, windows: Windows) -> Iterator["ScoredBatch"]:
         """Yield what the network says of `windows`, batch by batch, windows of like length together."""

@@ -29,8 +29,9 @@ from spanmarker_core.models.batch import Batch
 from spanmarker_core.pretrained import encoder_config
 from spanmarker_core.spans import Spans
 
-#: Marker pairs that go through the encoder at once: bounds memory for any number of spans.
-MARKER_PAIRS_A_CHUNK = 512
+#: Marker pairs that go through the encoder at once: bounds memory for any number of spans. Few enough to stay in the
+#: caches of a CPU, enough to fill a GPU.
+PAIRS_A_CHUNK = {"cpu": 512, "cuda": 16384}
 
 
 class SpanMarkerModel(nn.Module):
@@ -111,15 +112,14 @@ class SpanMarkerModel(nn.Module):
             gate_width=None if config.gate is None else config.gate["width"],
         )
 
-    def forward(
-        self, batch: Batch, gate_threshold: float | None = None, pairs_a_chunk: int = MARKER_PAIRS_A_CHUNK
-    ) -> Scores:
+    def forward(self, batch: Batch, gate_threshold: float | None = None, pairs_a_chunk: int | None = None) -> Scores:
         """Score candidate spans: all of the batch's, or with a threshold those that the gate lets pass."""
+        pairs_a_chunk = pairs_a_chunk or PAIRS_A_CHUNK[batch.token_ids.device.type]
         text = self.encode_text(batch)
         spans, kept, gate = batch.spans, None, None
         if self.gate is not None:
             gate = self.gate(text.states, batch.first_token, batch.last_token)
-        if gate_threshold is not None:
+        if gate is not None and gate_threshold is not None:
             kept = passing(spans, gate.float().sigmoid().cpu().numpy(), gate_threshold)
             spans = spans.take(kept)
         features = [self._encode_markers(batch, spans, text, *chunk) for chunk in _chunks(spans, pairs_a_chunk)]

@@ -1,7 +1,6 @@
 """Annotated sentences -> windows with a label for every candidate span."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 
 import numpy as np
 import torch
@@ -9,14 +8,12 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from spanmarker_core.data import Sentence
-from spanmarker_core.data.batches import document_batches
+from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
 from spanmarker_core.gate import gate_targets, select_spans
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.spans import candidate_spans, count_candidates
-from spanmarker_core.windows import Context, Packer, Windows
-
-_PACK_SENTENCES = 2000
+from spanmarker_core.windows import Context, Packer
 
 
 class SpanExamples(Dataset[int]):
@@ -53,24 +50,13 @@ class SpanExamples(Dataset[int]):
         self.random = np.random.default_rng(seed)
         self.outside = outside
         label_index = {label: index for index, label in enumerate(labels)}
-        parts: list[Windows] = []
-        gold: list[tuple[int, int, int, int]] = []
-        number = 0
-        for batch in document_batches(sentences, _PACK_SENTENCES):
-            encoded = packer.encode_words([sentence.words for sentence in batch])
-            for _, places in groupby(range(len(batch)), key=lambda place: batch[place].document_id):
-                members = list(places)
-                parts.append(
-                    packer.pack(
-                        [encoded[place] for place in members],
-                        context,
-                        sentence_ids=[number + place for place in members],
-                    )
-                )
-            for sentence in batch:
-                gold.extend((number, *entity) for entity in self._gold(sentence, label_index))
-                number += 1
-        windows = Windows.concatenate(parts)
+        sentences = list(sentences)
+        windows = pack_annotated(sentences, packer, context)
+        gold = [
+            (number, *entity)
+            for number, sentence in enumerate(sentences)
+            for entity in self._gold(sentence, label_index)
+        ]
         # A window without candidates, such as one of words without tokens, has nothing to learn from.
         self.windows = windows.take(np.flatnonzero(count_candidates(windows, packer.entity_max_length)))
         table = np.array(sorted(gold), np.int64).reshape(-1, 4)
@@ -107,10 +93,9 @@ class SpanExamples(Dataset[int]):
             `{"batch": Batch, "labels": int64 [n_spans], "gate": float32 [n_words, 2]}`: the class of each span, and
             whether an entity starts and whether one ends at each word.
         """
-        indices = np.asarray(indices)
-        lengths = np.diff(self.windows.token_offsets)[indices]
-        indices = indices[np.argsort(lengths, kind="stable")]
-        windows = self.windows.take(indices)
+        numbers = np.asarray(indices)
+        lengths = np.diff(self.windows.token_offsets)[numbers]
+        windows = self.windows.take(numbers[np.argsort(lengths, kind="stable")])
         spans = candidate_spans(windows, self.packer.entity_max_length)
         keys = self._key(
             windows.word_sentence[spans.first_word].astype(np.int64),

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PrinterCallback, Trainer, TrainerControl, TrainingArguments, set_seed
 
-from spanmarker_core.bundle import packer_of
+from spanmarker_core.bundle import ModelConfig, packer_of
 from spanmarker_core.data import Sentence
+from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
+from spanmarker_core.evaluation.gate import THRESHOLDS, GateScores, best_threshold
 from spanmarker_core.evaluation.metrics import EvaluationResult
 from spanmarker_core.evaluation.reach import length_report
 from spanmarker_core.evaluation.run import evaluate
@@ -55,9 +57,9 @@ class SpanLoss(nn.Module):
         """Return `{"loss": scalar}`; labels int64 [n_spans] and gate float32 [n_words, 2] as `collate` made them."""
         scores = self.network(batch.to(labels.device))
         # A sum, since the mean over no spans is not a number.
-        loss = nn.functional.cross_entropy(scores.logits.float(), labels, reduction="sum") / max(1, len(labels))
+        loss = nn.functional.cross_entropy(scores.logits, labels, reduction="sum") / max(1, len(labels))
         if scores.gate is not None:
-            gate_loss = nn.functional.binary_cross_entropy_with_logits(scores.gate.float(), gate)
+            gate_loss = nn.functional.binary_cross_entropy_with_logits(scores.gate, gate)
             loss = self.gate_weight * gate_loss + (1 - self.gate_weight) * loss
         return {"loss": loss}
 
@@ -136,7 +138,7 @@ def train(
     )
     if examples.spans_of_several_labels:
         log(f"{examples.spans_of_several_labels} spans have several labels; the first by name is learned.")
-    tagger = Tagger(config, packer, network, device, gate_threshold=config.gate["threshold"] if config.gate else None)
+    tagger = Tagger(config, packer, network, device, gate_threshold=None if config.gate is None else 0.5)
     with tempfile.TemporaryDirectory(prefix="spanmarker-train-") as scratch:
         trainer = SpanTrainer(
             tagger,
@@ -153,6 +155,10 @@ def train(
         seconds = monotonic() - began
     # The figures are those of the weights as they are stored.
     network.to(WEIGHT_DTYPES[settings.weight_dtype]).to(torch.float32)
+    network.eval()
+    if config.gate is not None:
+        config, tagger = _with_threshold(tagger, dev_sentences)
+        log(f"gate: spans whose edges have a probability of {config.gate['threshold']} or more, chosen on dev")
     dev = evaluate(tagger, dev_sentences)
     measured = {
         "settings": asdict(settings),
@@ -167,6 +173,23 @@ def train(
     config = replace(config, facts={**(facts or {}), **measured})
     digest = save_bundle(output, config, network, tokenizer, model_card(config), settings.weight_dtype)
     return TrainingResult(digest, dev, steps, seconds)
+
+
+def _with_threshold(tagger: Tagger, dev: Sequence[Sentence]) -> tuple[ModelConfig, Tagger]:
+    """Return the config with the gate's curve on dev and the best threshold on it, and a tagger that has it."""
+    config = tagger.config
+    tagger.gate_threshold = THRESHOLDS[0]
+    labels = {label: number for number, label in enumerate(config.labels)}
+    gold = [
+        (number, entity.start, entity.end, labels.get(entity.label, -1))
+        for number, sentence in enumerate(dev)
+        for entity in sentence.entities
+    ]
+    scores = GateScores(tagger, pack_annotated(dev, tagger.packer, config.context), gold)
+    curve = [scores.at(threshold) for threshold in THRESHOLDS]
+    threshold = best_threshold(curve)
+    config = replace(config, gate={**(config.gate or {}), "threshold": threshold, "curve": curve})
+    return config, Tagger(config, tagger.packer, tagger.network, tagger.device, tagger.dtype, threshold)
 
 
 def _labels(sentences: Sequence[Sentence], split: str) -> list[str]:

@@ -8,6 +8,7 @@ from spanmarker_core.bundle import packer_of
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.run import evaluate
+from spanmarker_core.models import Scores
 from spanmarker_core.training import TrainingSettings, train
 from spanmarker_core.training.encoder import new_model
 from spanmarker_core.training.examples import SpanExamples
@@ -146,14 +147,24 @@ def test_evaluation_refuses_data_that_it_cannot_score(tiny):
 def test_loss_by_hand():
     class Fixed(torch.nn.Module):
         def forward(self, batch):
-            return torch.tensor([[0.0, 0.0], [2.0, 0.0]], dtype=torch.float64)
+            gate = torch.tensor([[0.0, 2.0]], dtype=torch.float64)
+            return Scores(
+                torch.tensor([[0.0, 0.0], [2.0, 0.0]], dtype=torch.float64), None, gate if self.gated else None
+            )
 
     class Nothing:
         def to(self, device):
             return self
 
-    loss = SpanLoss(Fixed())(Nothing(), torch.tensor([1, 0]))["loss"]
-    assert float(loss) == pytest.approx((0.6931471805599453 + 0.1269280110429726) / 2, abs=1e-12)
+    network = Fixed()
+    network.gated = False
+    targets = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
+    spans = (0.6931471805599453 + 0.1269280110429726) / 2
+    loss = SpanLoss(network, 0.2)(Nothing(), torch.tensor([1, 0]), targets)["loss"]
+    assert float(loss) == pytest.approx(spans, abs=1e-12)
+    network.gated = True  # -log(1 - sigmoid(0)) and -log(sigmoid(2))
+    loss = SpanLoss(network, 0.2)(Nothing(), torch.tensor([1, 0]), targets)["loss"]
+    assert float(loss) == pytest.approx(0.2 * (0.6931471805599453 + 0.1269280110429726) / 2 + 0.8 * spans, abs=1e-12)
 
 
 def test_refusals(encoder, tmp_path):

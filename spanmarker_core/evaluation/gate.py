@@ -1,0 +1,126 @@
+"""What a gate costs and what it saves: recall, spans kept and F1 at each threshold, and the threshold to choose."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from spanmarker_core.decoding import Candidates, decode
+from spanmarker_core.gate import least_probability
+from spanmarker_core.tagger import ScoredBatch, Tagger
+from spanmarker_core.windows import Windows
+
+#: Thresholds at which a gate trained with the model is measured. Below the first it hardly turns anything away.
+THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+
+#: F1 (of 1) that a higher threshold may cost: less than that is noise, and a higher threshold is less work.
+F1_TOLERANCE = 0.001
+
+#: An entity: sentence, first word, word after its last, label number.
+Key = tuple[int, int, int, int]
+
+
+class GateScores:
+    """The candidates of some windows with what the gate says of them, so that any threshold can be tried.
+
+    Args:
+        model: a loaded model with a gate, its `gate_threshold` no higher than the thresholds to be tried.
+        windows: windows whose sentences have different numbers.
+        gold: the entities there are, if that is known.
+        n_gold: how many entities there are, with those that no window can hold; None is those of `gold`.
+    """
+
+    def __init__(
+        self, model: Tagger, windows: Windows, gold: Iterable[Key] | None = None, n_gold: int | None = None
+    ) -> None:
+        self.model = model
+        parts: list[Candidates] = []
+        passes: list[np.ndarray] = []
+        all_spans: list[np.ndarray] = []
+        gold_passes: list[np.ndarray] = []
+        self.gold = None if gold is None else set(gold)
+        self.n_gold = len(self.gold or ()) if n_gold is None else n_gold
+        self.n_candidates = 0
+        for scored in model.score_batches(windows):
+            least = least_probability(scored.spans, _gate(scored))
+            candidates, rows = model.candidates(scored, model.config.threshold)
+            parts.append(candidates)
+            passes.append(least[rows])
+            all_spans.append(least)
+            self.n_candidates += scored.n_candidates
+            if self.gold is not None:
+                gold_passes.append(least[_is_gold(scored, self.gold)])
+        self._candidates = Candidates.concatenate(parts)
+        self._passes = np.concatenate(passes)
+        self._all_spans = np.sort(np.concatenate(all_spans))
+        self._gold_passes = np.concatenate(gold_passes) if gold_passes else None
+        self._entities = self._decoded(0.0)
+
+    def entity_passes(self) -> np.ndarray:
+        """Return the highest threshold at which each entity that the model finds without the gate still passes."""
+        place = dict(zip(_keys(self._candidates), self._passes.tolist(), strict=True))
+        return np.array([place[key] for key in self._entities])
+
+    def at(self, threshold: float) -> dict[str, float]:
+        """Return the point of the curve at a threshold; see `config_checks.CURVE_COLUMNS`."""
+        found = self._decoded(threshold)
+        point = {
+            "threshold": round(float(threshold), 6),
+            "kept": 1 - np.searchsorted(self._all_spans, threshold) / max(1, len(self._all_spans)),
+            "recall_of_model": len(found & self._entities) / max(1, len(self._entities)),
+        }
+        point["kept"] *= len(self._all_spans) / max(1, self.n_candidates)
+        if self.gold is not None and self._gold_passes is not None:
+            correct = len(found & self.gold)
+            point["recall_of_gold"] = float((self._gold_passes >= threshold).sum()) / max(1, self.n_gold)
+            point["f1"] = 2 * correct / max(1, len(found) + self.n_gold)
+        return {name: round(float(value), 6) for name, value in point.items()}
+
+    def _decoded(self, threshold: float) -> set[Key]:
+        passing = np.flatnonzero(self._passes >= threshold)
+        return set(_keys(decode(self._candidates.take(passing), self.model.config.decoder)))
+
+
+def best_threshold(curve: Sequence[dict[str, Any]]) -> float:
+    """Return the highest threshold whose F1 is within `F1_TOLERANCE` of the best.
+
+    >>> best_threshold([{"threshold": 0.1, "f1": 0.6}, {"threshold": 0.5, "f1": 0.5995}, {"threshold": 0.8, "f1": 0.5}])
+    0.5
+    """
+    best = max(point["f1"] for point in curve)
+    return max(point["threshold"] for point in curve if point["f1"] >= best - F1_TOLERANCE)
+
+
+def recall_threshold(passes: np.ndarray, target: float) -> float:
+    """Return the highest threshold at which at least `target` of what has these probabilities passes.
+
+    >>> recall_threshold(np.array([0.9, 0.2, 0.8, 0.7]), 0.75)
+    0.7
+    """
+    if len(passes) == 0:
+        return 0.0
+    needed = int(np.ceil(target * len(passes) - 1e-9))
+    return float(np.sort(passes)[::-1][max(needed, 1) - 1])
+
+
+def _gate(scored: ScoredBatch) -> np.ndarray:
+    assert scored.gate is not None
+    return scored.gate
+
+
+def _keys(candidates: Candidates) -> Iterable[Key]:
+    columns = (candidates.sentence, candidates.word_start, candidates.word_end, candidates.label)
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+def _is_gold(scored: ScoredBatch, gold: set[Key]) -> np.ndarray:
+    """Return which of the scored spans is an entity of gold, of whatever label, bool [n_spans]."""
+    reach = 1 + max((end - start for _, start, end, _ in gold), default=0)
+    longest = 1 + max((start for _, start, _, _ in gold), default=0)
+    windows, spans = scored.windows, scored.spans
+    sentence = windows.word_sentence[spans.first_word].astype(np.int64)
+    start = windows.word_index[spans.first_word].astype(np.int64)
+    length = windows.word_index[spans.last_word] + 1 - start
+    numbered = {(s * longest + start) * reach + end - start for s, start, end, _ in gold}
+    fits = (length < reach) & (start < longest)
+    return fits & np.isin((sentence * longest + start) * reach + length, np.fromiter(numbered, np.int64))
