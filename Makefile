@@ -2,6 +2,7 @@
 # make test      set up what is missing, run the default tests
 # make test-all  all tests that need no GPU
 # make lint      style and types
+# make bench     measure against the peers, on one's own machine (docs/benchmark.md); BENCH='...' for its options
 # make setup     .venv with everything in it
 # make clean     remove what the above made
 #
@@ -10,6 +11,7 @@
 
 PYTHON ?= python3
 PIP_ARGS ?=
+BENCH ?=
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -18,7 +20,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $
 # The models of the tests are tiny: more threads only get in each other's way.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo test test-all lint setup clean
+.PHONY: demo test test-all lint bench setup clean
 
 demo: setup
 	rm -rf demo-out
@@ -36,6 +38,9 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+bench: setup
+	$(BIN)/python -m tests.benchmarks $(BENCH)
+
 setup: $(INSTALLED)
 
 # An older pip, such as Debian's, can't build a package that has nothing but a setup.py.
@@ -48,5 +53,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf .venv demo-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-span-marker demo-out bench-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,142 @@
+"""Measure this library against its peers: `make bench`, or `python -m tests.benchmarks --help`.
+
+python -m tests.benchmarks model    train the benchmark's model, unless it is there
+python -m tests.benchmarks run      everything, in one run (trains the model first if none is named)
+python -m tests.benchmarks table    print the tables of an earlier run again
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from spanmarker_core.errors import CodedError
+from tests.benchmarks.contestants import Bundle, config_of, entries, our_bundles
+from tests.benchmarks.end_to_end import DEMO, tag_corpus
+from tests.benchmarks.export import ExportError
+from tests.benchmarks.growth import grow
+from tests.benchmarks.machine import machine
+from tests.benchmarks.model import bench_model
+from tests.benchmarks.predict import predict
+from tests.benchmarks.process import WorkerFailed
+from tests.benchmarks.rounds import Disagreement, Pool, measure
+from tests.benchmarks.table import markdown
+from tests.benchmarks.workloads import workloads
+from tests.parity.span_marker_environment import python_with_span_marker
+
+PARTS = ("workloads", "growth", "end-to-end")
+
+
+def main() -> None:
+    """Read the command line and do what it says."""
+    arguments = parser().parse_args()
+    try:
+        if arguments.do == "model":
+            print(bench_model(arguments.output / "model", _say, arguments.train_sentences))
+        elif arguments.do == "table":
+            print(markdown(json.loads((arguments.output / "results.json").read_text(encoding="utf-8"))))
+        else:
+            run(arguments)
+    except (CodedError, ExportError, Disagreement, WorkerFailed) as error:
+        sys.exit(str(error))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    found = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = found.add_argument
+    add("do", choices=("run", "model", "table"), nargs="?", default="run")
+    add("--output", type=Path, default=Path("bench-out"), help="folder for results, and for the model")
+    add("--model", type=Path, help="the bundle that all contestants run; else the benchmark's own")
+    add("--bundle", type=Bundle.parse, action="append", default=[], metavar="NAME=PATH[:GATE]", help="one more of ours")
+    add("--python", type=Path, help="an interpreter that has span_marker 1.8.1; else .venv-span-marker is made")
+    add("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    add("--workload", action="append", help="only workloads with this in their name")
+    add("--sentences", type=int, default=240, help="sentences of each sentence workload")
+    add("--document-sentences", type=int, default=120, help="sentences of each document workload, about")
+    add("--growth-words", type=int, default=2000, help="words of each point of growth, about")
+    add("--rounds", type=int, default=5)
+    add("--threads", type=int, default=2)
+    add("--device", default="cpu", help="cpu, cuda, cuda:1, ...")
+    add("--dtype", default="float32", help="float32, or bfloat16 on a GPU: in ours as it offers it, else by autocast")
+    add("--window", type=int, default=256, help="tokens of a window, for sentences")
+    add("--document-window", type=int, default=512, help="the same with context")
+    add("--digitalgov", type=Path, default=DEMO, help="corpus for end to end; else the sample's web pages")
+    add("--train-sentences", type=int, help="for a quick try: train on the first so many sentences of each set")
+    return found
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Measure everything asked for; results are written after every step, so that an end loses little."""
+    output = arguments.output
+    work = output / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    model = arguments.model or bench_model(output / "model", _say, arguments.train_sentences)
+    peer_python = arguments.python or python_with_span_marker()
+    bundles = our_bundles(model, arguments.bundle)
+    options = {"threads": arguments.threads, "device": arguments.device, "dtype": arguments.dtype}
+    sizes = {"sentence": arguments.window, "document": arguments.document_window}
+    results: dict[str, Any] = {
+        "machine": machine(arguments.device),
+        "options": {**options, "rounds": arguments.rounds},
+        "model": _facts(model),
+        "workloads": [],
+    }
+    pool = Pool(Path(sys.executable), peer_python)
+    checkpoint = None
+    try:
+        if "workloads" in arguments.parts:
+            for workload in workloads(model, sizes, arguments.sentences, arguments.document_sentences):
+                if arguments.workload and not any(part in workload.name for part in arguments.workload):
+                    continue
+                _say(f"{workload.name}: {len(workload.sentences)} sentences")
+                taking_part = entries(bundles, workload.context, workload.max_tokens, work, options)
+                if taking_part[0].options["path"] != checkpoint:  # other windows, other processes
+                    pool.close()
+                    checkpoint = taking_part[0].options["path"]
+                labels = set(config_of(model)["labels"])
+                found = measure(workload, taking_part, labels, pool, work / "workload.json", arguments.rounds, _say)
+                for entry in taking_part:
+                    result = found["entries"][entry.name]
+                    result["predicted"] = predict(workload, entry, model, result["macs"])
+                    result["floor"] = entry.floor
+                results["workloads"].append(found)
+                _write(output, results)
+        if "growth" in arguments.parts:
+            _say("growth")
+            pool.close()
+            results["growth"] = grow(bundles, sizes, arguments.growth_words, work, options, pool, _say)
+            _write(output, results)
+    finally:
+        pool.close()
+    if "end-to-end" in arguments.parts:
+        _say(f"end to end: {arguments.digitalgov.name}")
+        results["end_to_end"] = [tag_corpus(b, arguments.digitalgov, work / "tagged", options) for b in bundles]
+        _write(output, results)
+    print(markdown(results))
+
+
+def _facts(model: Path) -> dict[str, Any]:
+    config = config_of(model)
+    return {
+        "layers": config["encoder"]["num_hidden_layers"],
+        "width": config["encoder"]["hidden_size"],
+        "labels": len(config["labels"]),
+        "entity_max_length": config["entity_max_length"],
+    }
+
+
+def _write(output: Path, results: dict[str, Any]) -> None:
+    (output / "results.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+    (output / "results.md").write_text(markdown(results), encoding="utf-8")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
