@@ -158,7 +158,7 @@ def train(
     network.eval()
     if config.gate is not None:
         config, tagger = _with_threshold(tagger, dev_sentences)
-        log(f"gate: spans whose edges have a probability of {config.gate['threshold']} or more, chosen on dev")
+        log(f"gate: spans whose edges have a probability of {tagger.gate_threshold} or more, chosen on dev")
     dev = evaluate(tagger, dev_sentences)
     measured = {
         "settings": asdict(settings),
