@@ -12,7 +12,7 @@ import os
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -23,7 +23,7 @@ from pipelines.errors import PipelineError
 from pipelines.storage import absolute
 from pipelines.task import Task
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
-from spanmarker_core.bundle import BundleInfo
+from spanmarker_core.bundle import BundleInfo, gate_threshold, gate_words
 
 
 class TagJob(BaseModel):
@@ -39,11 +39,14 @@ class TagJob(BaseModel):
     language: str = Field("en", description="language of the texts, for the sentence splitter")
     decoder: str | None = Field(None, description="flat.v1, nested.v1 or all.v1; else as the bundle says")
     threshold: float | None = Field(None, ge=0, le=1, description="least score of a row; else as the bundle says")
+    gate: Literal["auto", "on", "off"] = Field(
+        "auto", description="score only spans that the model's gate lets pass: as the model was trained, always, never"
+    )
     engine: str = Field("local", description="where shards run")
     workers: int = Field(1, ge=1, description="worker processes, one model each")
     threads: int = Field(0, ge=0, description="CPU threads a worker; 0 shares the cores among the workers")
     device: str = Field("cpu", description="cpu, cuda, cuda:1, … or auto")
-    dtype: str = Field("float32", description="number format of the model")
+    dtype: Literal["float32", "bfloat16"] = Field("float32", description="number format of the model")
     max_shard_bytes: int = Field(4 << 20, ge=1, description="bytes of text a shard holds, about")
 
     @field_validator("input", mode="before")
@@ -74,12 +77,16 @@ class TagJob(BaseModel):
 
         Where the job runs (engine, workers, threads, device) and how it is cut changes no row but for the last
         digits of scores, since floats are then summed in another order.
+
+        Raises:
+            CoreError: `call.no_gate`.
         """
         threshold = info.config.threshold if self.threshold is None else self.threshold
         return {
             "model": info.digest,
             "decoder": self.decoder or info.config.decoder,
             "threshold": str(threshold),
+            "gate": gate_words(gate_threshold(info.config, self.gate, info.path)),
             "dtype": self.dtype,
             "id_column": self.id_column,
             "text_column": self.text_column,
@@ -103,6 +110,7 @@ class TagJob(BaseModel):
             language=self.language,
             decoder=self.decoder or info.config.decoder,
             threshold=self.threshold,
+            gate=self.gate,
         )
 
 

@@ -11,6 +11,7 @@ again at any time and leaves the same files.
 """
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -69,6 +70,7 @@ def run_shard(shard: Shard, task: Task, model: Any, progress: Progress | None = 
         OSError: the input's storage failed.
     """
     tally = Tally()
+    work_before = Counter(model.work)
     footer = {
         "model_digest": task.model_digest,
         "decoder": task.decoder,
@@ -89,6 +91,7 @@ def run_shard(shard: Shard, task: Task, model: Any, progress: Progress | None = 
                 documents = _finish_group(step.group, writers, tally) if step.run.last else 0
                 if progress is not None:
                     progress(documents, *step.group.untold(step.run))
+            tally.work.update(model.work - work_before)
             tally.check_balance(shard)
             with tally.timed("check"):
                 if content_now(shard, task.id_column, task.text_column) != shard.content:

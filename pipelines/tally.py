@@ -32,6 +32,7 @@ class Tally:
     """Counts and times of a shard. Stages of different names may be timed in different threads."""
 
     counts: Counter[str] = field(default_factory=Counter)
+    work: Counter[str] = field(default_factory=Counter)  # as in `Tagger.work`
     labels: Counter[str] = field(default_factory=Counter)
     reject_codes: Counter[str] = field(default_factory=Counter)
     reject_examples: list[dict[str, object]] = field(default_factory=list)
@@ -99,6 +100,7 @@ class Tally:
             files=list(shard.files),
             job=task.job,
             counts={name: self.counts[name] for name in names},
+            work={name: self.work[name] for name in ("candidates", "scored_candidates", "tokens", "token_places")},
             reject_codes=dict(sorted(self.reject_codes.items())),
             reject_examples=self.reject_examples,
             labels=dict(sorted(self.labels.items())),

@@ -18,3 +18,4 @@ class Task:
     language: str
     decoder: str
     threshold: float | None
+    gate: str  # one of bundle.GATE_CHOICES

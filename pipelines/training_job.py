@@ -25,6 +25,10 @@ class TrainJob(BaseModel):
 
     train_sentences: int | None = Field(None, ge=1, description="take the first so many training sentences")
     encoder_layers: int | None = Field(None, ge=1, description="keep the encoder's first layers only")
+    pair_layers: int | None = Field(None, ge=0, description="let markers pair in the top layers only; all if left out")
+    gate: bool = Field(False, description="train a gate too: which words start and end entities")
+    gate_weight: float = Field(0.2, ge=0, le=1, description="share of the gate in the loss")
+    gate_share: float = Field(0.05, ge=0, le=1, description="with a gate: share of spans at other words to train on")
     entity_max_length: int = Field(8, ge=1, description="words of the longest entity")
     max_tokens: int = Field(256, ge=16, description="tokens of a window")
     context: Literal["sentence", "document", "block"] = Field("sentence", description="what a window shows and tags")

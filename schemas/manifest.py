@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-MANIFEST_VERSION = 2
+MANIFEST_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class Entry:
     files: list[str]  # Shard.files
     job: str  # digest of the job identity that made the rows
     counts: dict[str, int]  # documents = tagged + empty + rejected; unreadable parts, characters, words, ...
+    work: dict[str, int]  # of the model: candidate spans and those scored, text tokens and places in attention
     reject_codes: dict[str, int]  # reject rows by code
     reject_examples: list[dict[str, object]]  # the first few rejects, without their raw bytes
     labels: dict[str, int]  # entities by label

@@ -167,6 +167,15 @@ def gate_threshold(config: ModelConfig, gate: str, path: str | Path) -> float | 
     return config.gate["threshold"] if use and config.gate is not None else None
 
 
+def gate_words(threshold: float | None) -> str:
+    """Return what a gate's threshold is called in an identity and in reports.
+
+    >>> gate_words(None), gate_words(0.25)
+    ('off', 'on from 0.25')
+    """
+    return "off" if threshold is None else f"on from {threshold}"
+
+
 def read_packer(path: str | Path, config: ModelConfig) -> Packer:
     """Return the packer of the bundle in `path`.
 

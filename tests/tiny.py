@@ -8,11 +8,14 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoConfig, AutoModel
 
 from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.gate import Gate
 from spanmarker_core.models.span_marker import SpanMarkerModel, native_position_offset
 from spanmarker_core.saving import encoder_facts, save_bundle
 from spanmarker_core.training.encoder import special_tokens
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "distilbert")
+#: A gate that turns away about half of the words.
+GATE = {"trained": "fitted", "width": 16, "threshold": 0.5, "curve": []}
 LABELS = ["O", "location", "person", "work"]
 _WORDS = "the a of and in to was is flew paris london müller zürich obama barack new york he she it on for at"
 
@@ -90,11 +93,19 @@ def tiny_model(family: str = "bert", **overrides: object) -> tuple[ModelConfig, 
     }
     config = ModelConfig(**{**values, **overrides})
     network = SpanMarkerModel(
-        encoder, len(config.labels), config.start_marker_id, config.end_marker_id, config.position_offset
+        encoder,
+        len(config.labels),
+        config.start_marker_id,
+        config.end_marker_id,
+        config.position_offset,
+        config.pair_layers,
     )
     torch.nn.init.normal_(network.classifier.weight, std=0.4)
     with torch.no_grad():
         network.classifier.bias[0] = 2.5  # most spans are no entity, as in life
+    if config.gate is not None:  # Last, so that the rest of the model is the same without one.
+        network.gate = Gate(encoder.config.hidden_size, config.gate["width"])
+        torch.nn.init.normal_(network.gate.output.weight, std=0.5)
     return config, network.eval(), tokenizer
 
 

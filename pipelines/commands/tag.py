@@ -24,13 +24,22 @@ def tag(
     threshold: Annotated[
         float | None, typer.Option(help="Least score of a row, 0 to 1.  [default: as the model says]")
     ] = None,
+    gate: Annotated[
+        str | None,
+        typer.Option(
+            help="auto, on or off: score only the spans that the model's gate lets pass. Off is exact; on also takes "
+            "a gate that was fitted later.  [default: auto, as the model was trained]"
+        ),
+    ] = None,
     engine: Annotated[str | None, typer.Option(help="Where shards run.  [default: local]")] = None,
     workers: Annotated[int | None, typer.Option(help="Worker processes, one model each.  [default: 1]")] = None,
     threads: Annotated[
         int | None, typer.Option(help="CPU threads a worker.  [default: the cores shared among the workers]")
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 or auto.  [default: cpu]")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Number format of the model.  [default: float32]")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="float32, or bfloat16, which changes scores.  [default: float32]")
+    ] = None,
     max_shard_bytes: Annotated[
         int | None, typer.Option(help="Bytes of text in a unit of work, about.  [default: 4194304]")
     ] = None,

@@ -24,6 +24,16 @@ def train(
     max_prev_context: Annotated[int | None, typer.Option(help="Limit of previous sentences.  [default: none]")] = None,
     max_next_context: Annotated[int | None, typer.Option(help="Limit of next sentences.  [default: none]")] = None,
     encoder_layers: Annotated[int | None, typer.Option(help="Keep the first layers only.  [default: all]")] = None,
+    pair_layers: Annotated[
+        int | None, typer.Option(help="Markers pair in the top layers only, for speed.  [default: all]")
+    ] = None,
+    gate: Annotated[
+        bool | None, typer.Option("--gate/--no-gate", help="Train a gate too, for speed.  [default: no]")
+    ] = None,
+    gate_weight: Annotated[float | None, typer.Option(help="Share of the gate in the loss.  [default: 0.2]")] = None,
+    gate_share: Annotated[
+        float | None, typer.Option(help="With a gate: share of other spans to train on.  [default: 0.05]")
+    ] = None,
     train_sentences: Annotated[int | None, typer.Option(help="Take the first so many.  [default: all]")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same model.  [default: 42]")] = None,
     weight_dtype: Annotated[str | None, typer.Option(help="float32 or float16, as stored.  [default: float32]")] = None,

@@ -183,7 +183,7 @@ def work(connection: Connection, task: Task, threads: int) -> None:
 
     torch.set_num_threads(threads)
     try:
-        model = load(task.model, device=task.device, dtype=task.dtype)
+        model = load(task.model, device=task.device, dtype=task.dtype, gate=task.gate)
         check_model(model, task)
     except CodedError as error:
         connection.send(("fault", error))
@@ -209,11 +209,13 @@ def work(connection: Connection, task: Task, threads: int) -> None:
 
 
 def _facts(model: Any, task: Task) -> dict[str, str]:
+    from spanmarker_core.bundle import gate_words
     from spanmarker_core.tagger import BATCH_TOKENS
 
     return {
         "device": str(model.device),
         "dtype": task.dtype,
+        "gate": gate_words(model.gate_threshold),
         "batches": f"up to {BATCH_TOKENS[model.device.type]} text tokens, windows of like length together",
     }
 

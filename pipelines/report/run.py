@@ -49,6 +49,11 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
         "output": {
             "shards": totals.shards,
             "counts": dict(totals.counts),
+            "work": {
+                **totals.work,
+                "scored_share": _share(totals.work["scored_candidates"], totals.work["candidates"]),
+                "useful_token_share": _share(totals.work["tokens"], totals.work["token_places"]),
+            },
             "rejects": {"by_code": dict(totals.reject_codes), "examples": totals.reject_examples},
             "duplicate_ids_across_shards": {
                 "documents": facts.duplicates,
@@ -60,6 +65,10 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
             "bytes": totals.output_bytes,
         },
     }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 6) if whole else None
 
 
 def report_json(values: dict[str, Any]) -> bytes:
@@ -97,6 +106,7 @@ def report_markdown(values: dict[str, Any]) -> bytes:
         "Seconds by stage, over all workers. Reading, splitting and packing run beside the model; `wait` is the time "
         "that the model had nothing to do.",
         _table(("stage", "seconds"), output["seconds_by_stage"].items()),
+        _work_words(output["work"]),
         f"Peak memory: {output['worker_peak_rss_bytes'] / 1e6:,.0f} MB a worker at most, "
         f"{run['parent_peak_rss_bytes'] / 1e6:,.0f} MB the parent.",
         "## What ran",
@@ -105,6 +115,16 @@ def report_markdown(values: dict[str, Any]) -> bytes:
         _table(("", ""), values["identity"].items()),
     ]
     return ("\n\n".join(part for part in parts if part) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _work_words(work: dict[str, Any]) -> str:
+    if work["scored_share"] is None:
+        return ""
+    return (
+        f"The model scored {work['scored_candidates']:,} of {work['candidates']:,} candidate spans, "
+        f"{work['scored_share']:.2%}; a gate turns the others away. It encoded {work['tokens']:,} tokens of text; "
+        f"{work['useful_token_share']:.1%} of the places in their attention held a token, the others padding."
+    )
 
 
 def _table(heads: tuple[str, ...], rows: Any) -> str:

@@ -17,6 +17,7 @@ class Totals:
 
     shards: int = 0
     counts: Counter[str] = field(default_factory=Counter)
+    work: Counter[str] = field(default_factory=Counter)
     reject_codes: Counter[str] = field(default_factory=Counter)
     reject_examples: list[dict[str, Any]] = field(default_factory=list)
     labels: Counter[str] = field(default_factory=Counter)
@@ -28,6 +29,7 @@ class Totals:
         """Add a shard."""
         self.shards += 1
         self.counts.update(entry.counts)
+        self.work.update(entry.work)
         self.reject_codes.update(entry.reject_codes)
         self.reject_examples += entry.reject_examples[: MAX_EXAMPLES - len(self.reject_examples)]
         self.labels.update(entry.labels)

@@ -9,7 +9,7 @@ _load = lru_cache(load)
 
 
 def run(shards, task, settings, listener):
-    model = _load(task.model)
+    model = _load(task.model, gate=task.gate)
     check_model(model, task)
     listener.started({"device": "cpu"})
     for shard in shards:

@@ -5,7 +5,9 @@ import pytest
 
 from pipelines.errors import PipelineError
 from pipelines.jobs import TagJob, read_job
+from pipelines.training_job import TrainJob
 from spanmarker_core.bundle import read_info
+from tests.tiny import GATE, tiny_bundle
 
 
 def test_all_problems_are_reported_at_once():
@@ -47,6 +49,31 @@ def test_identity_is_what_decides_rows(tiny_bundle):
     assert job.model_copy(update={"decoder": "flat.v1"}).identity(info) == job.identity(info)  # what the bundle says
     for change in ({"text_column": "body"}, {"threshold": 0.5}, {"decoder": "all.v1"}, {"language": "de"}):
         assert job.model_copy(update=change).identity(info) != job.identity(info)
+
+
+def test_a_gate_in_effect_is_part_of_the_identity(tmp_path):
+    def identity(trained, gate):
+        path = tmp_path / trained
+        if not path.exists():
+            tiny_bundle(path, gate={**GATE, "trained": trained})
+        job = TagJob(input=["x"], output="o", model=str(path), gate=gate)
+        return job.identity(read_info(path))
+
+    assert identity("fitted", "auto") == identity("fitted", "off") != identity("fitted", "on")
+    assert identity("joint", "auto") == identity("joint", "on") != identity("joint", "off")
+    assert (identity("fitted", "auto")["gate"], identity("joint", "auto")["gate"]) == ("off", "on from 0.5")
+
+
+@pytest.mark.parametrize("change", [{"gate": "yes"}, {"dtype": "float16"}])
+def test_choices_are_closed(change):
+    with pytest.raises(PipelineError, match=rf"job.invalid.*\n  {next(iter(change))}: "):
+        read_job(TagJob, None, {"input": ["x"], "output": "o", **change})
+
+
+def test_a_training_job_hands_its_speed_options_on():
+    files = {"train": "t", "dev": "d", "encoder": "e", "output": "o"}
+    settings = TrainJob(**files, gate=True, gate_weight=0.3, gate_share=0.1, pair_layers=1).settings()
+    assert (settings.gate, settings.gate_weight, settings.gate_share, settings.pair_layers) == (True, 0.3, 0.1, 1)
 
 
 def test_the_parent_needs_no_torch():
