@@ -5,6 +5,7 @@ import sys
 import typer
 
 from pipelines.commands.evaluate import evaluate
+from pipelines.commands.gate import gate
 from pipelines.commands.import_checkpoint import import_checkpoint
 from pipelines.commands.status import status
 from pipelines.commands.tag import tag
@@ -24,6 +25,7 @@ app.command()(status)
 app.command()(train)
 app.command()(evaluate)
 app.command()(import_checkpoint)
+app.add_typer(gate, name="gate")
 
 
 def main() -> None:

@@ -113,6 +113,13 @@ class CoreError(CodedError):
         "call.not_text": "text {index} is {kind}, not a string. For words call tag_words.",
         "call.bad_threshold": "threshold {value!r} is not a number from 0 to 1 (or a dict of label to such numbers "
         "with labels from {labels}).",
+        # fitting gates
+        "gate.trained_jointly": "{path} has a gate that was trained with the model and belongs to it. "
+        "Use the bundle as it is.",
+        "gate.too_few_documents": "the corpus gave {found} documents with text, and a gate is fitted to some and "
+        "measured on others: it takes {limit} or more. Name more files, or cut long documents into parts.",
+        "gate.too_few_entities": "the model finds {found} entities in the text that is kept to measure the gate, and "
+        "below {limit} a recall says little. Raise --sentences, or name text with more of what the model was made for.",
         # label schemes
         "labels.bad_tag": "tag {tag!r} at word {word} is not a tag of scheme {scheme}: {problem}.",
         "labels.bad_sequence": "tag {tag!r} at word {word} can't follow {previous} in scheme {scheme}.",

@@ -3,6 +3,21 @@
 from typing import Any
 
 from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.gate_curve import curve_svg
+
+#: Drawing of the gate's curve, beside the card.
+GATE_DRAWING = "gate.svg"
+
+#: Points of the gate's curve that the card shows.
+_POINTS = 8
+#: Columns of the curve and their heads in the card.
+_HEADS = {
+    "threshold": "threshold",
+    "kept": "spans kept",
+    "recall_of_model": "of the ungated model's entities",
+    "recall_of_gold": "of gold entities",
+    "f1": "F1",
+}
 
 _TEXTS = ("name", "description", "licence", "training_data", "encoder_name", "not_for")
 
@@ -36,8 +51,11 @@ def model_card(config: ModelConfig) -> str:
         f"| context | {_context(config)} |",
         f"| words of raw text | {config.splitter} |",
         f"| decoder | {config.decoder} |",
+        f"| markers of a span see each other | {_pairing(config)} |",
+        f"| gate | {_gate_in_short(config)} |",
         "",
         *_scores(facts),
+        *_gate(config),
         "## Use",
         "",
         "```python",
@@ -56,6 +74,78 @@ def model_card(config: ModelConfig) -> str:
         *_training(facts),
     ]
     return "\n".join(lines)
+
+
+def card_files(config: ModelConfig) -> dict[str, str]:
+    """Return the texts of the files that the card refers to, by name; see `saving.save_bundle`."""
+    return {} if config.gate is None else {GATE_DRAWING: curve_svg(config.gate)}
+
+
+def _pairing(config: ModelConfig) -> str:
+    if config.pair_layers is None:
+        return "in all layers"
+    return {0: "in no layer", 1: "in the top layer only"}.get(
+        config.pair_layers, f"in the top {config.pair_layers} layers only"
+    )
+
+
+def _gate_in_short(config: ModelConfig) -> str:
+    if config.gate is None:
+        return "none"
+    return "trained with the model; on" if config.gated else "fitted to the finished model; off unless asked for"
+
+
+def _gate(config: ModelConfig) -> list[str]:
+    """Return what the gate is, where it came from, and what it keeps at some thresholds."""
+    gate = config.gate
+    if gate is None:
+        return []
+    lines = ["## Gate", "", f"{_WHAT_A_GATE_IS} {_JOINT if config.gated else _FITTED}", ""]
+    if measured := config.facts.get("gate"):
+        share = measured["held_out_passing"] / max(1, measured["held_out_entities"])
+        lines += [
+            f"It was made from {measured['sentences']:,} sentences of {measured['documents']:,} documents without "
+            f"labels. At the threshold {gate['threshold']:g} it keeps {measured['held_out_passing']:,} of the "
+            f"{measured['held_out_entities']:,} entities ({share:.2%}) that the model finds without it in documents "
+            f"that were held out; the target was {measured['target_recall']:.2%}. On other text it may keep fewer.",
+            "",
+        ]
+    if not gate["curve"]:
+        return lines
+    heads = {name: head for name, head in _HEADS.items() if any(name in point for point in gate["curve"])}
+    rows = [
+        "| " + " | ".join(_point_cell(name, point, gate["threshold"]) for name in heads) + " |"
+        for point in _some(gate["curve"], gate["threshold"])
+    ]
+    head = [f"| {' | '.join(heads.values())} |", "|" + " --: |" * len(heads)]
+    return [*lines, f"![What the gate keeps at each threshold]({GATE_DRAWING})", "", *head, *rows, ""]
+
+
+_WHAT_A_GATE_IS = (
+    "A gate reads the encoded text and says which words may start an entity and which may end one. Only spans between "
+    "two such words are classified, which is most of the model's speed."
+)
+_JOINT = (
+    "It was trained together with the model and belongs to it: the scores on this card are with the gate. Without it "
+    "(`--gate off`) the model scores spans of a kind that it hardly saw in training: slower, and maybe worse."
+)
+_FITTED = (
+    "It was fitted to the finished model, which did not change: without it the output is as before, and that is the "
+    "default. With `--gate on` some entities are lost."
+)
+
+
+def _some(curve: list[dict[str, float]], chosen: float) -> list[dict[str, float]]:
+    """Return at most `_POINTS` points spread over the curve, and the chosen one."""
+    step = max(1, -(-len(curve) // _POINTS))
+    return [point for place, point in enumerate(curve) if place % step == 0 or point["threshold"] == chosen]
+
+
+def _point_cell(name: str, point: dict[str, float], chosen: float) -> str:
+    if name not in point:
+        return ""
+    text = f"{point[name]:g}" if name == "threshold" else f"{point[name]:.1%}"
+    return f"**{text}**" if point["threshold"] == chosen else text
 
 
 def _context(config: ModelConfig) -> str:

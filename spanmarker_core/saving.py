@@ -1,12 +1,13 @@
 """Writes model bundles."""
 
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import nn
 from transformers import PretrainedConfig
@@ -51,6 +52,7 @@ def save_bundle(
     tokenizer: Tokenizer,
     card: str,
     dtype: str = "float32",
+    files: Mapping[str, str] | None = None,
 ) -> str:
     """Write a bundle and return the model's digest.
 
@@ -59,12 +61,14 @@ def save_bundle(
         config, network, tokenizer: the model.
         card: text of README.md.
         dtype: "float32", or "float16" for half the size (weights are computed with in float32).
+        files: texts that stand beside the card, by name, such as its drawings. No part of the model's identity.
 
     Raises:
         CoreError: `bundle.output_exists`, `bundle.output_not_writable`, `bundle.nan_weight`.
     """
     check_output(path)
     path = Path(path)
+    texts = {CARD: card, **(files or {})}
     weights = {
         name: weight.detach().cpu().to(WEIGHT_DTYPES[dtype]).contiguous()
         for name, weight in network.state_dict().items()
@@ -76,13 +80,20 @@ def save_bundle(
         save_file(weights, str(path / WEIGHTS), metadata={"format": "pt"})
         (path / CONFIG).write_text(config.to_json(), encoding="utf-8")
         tokenizer.save(str(path / TOKENIZER))
-        (path / CARD).write_text(card, encoding="utf-8")
+        for name, text in texts.items():
+            (path / name).write_text(text, encoding="utf-8")
         return seal(path)
     except Exception as error:  # a full disk is an OSError, a SafetensorError or, from tokenizers, a bare one
-        for name in (WEIGHTS, CONFIG, TOKENIZER, CARD, DIGESTS):
+        for name in (WEIGHTS, CONFIG, TOKENIZER, DIGESTS, *texts):
             with suppress(OSError):
                 (path / name).unlink()
         raise CoreError("bundle.output_not_writable", path=path, reason=error) from error
+
+
+def stored_dtype(path: str | Path) -> str:
+    """Return how a bundle's weights are stored, one of `WEIGHT_DTYPES`."""
+    kinds = {weight.dtype for weight in load_file(Path(path) / WEIGHTS).values()}
+    return "float16" if kinds == {torch.float16} else "float32"
 
 
 def encoder_facts(config: PretrainedConfig) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from spanmarker_core.evaluation.gate import THRESHOLDS, GateScores, best_thresho
 from spanmarker_core.evaluation.metrics import EvaluationResult
 from spanmarker_core.evaluation.reach import length_report
 from spanmarker_core.evaluation.run import evaluate
-from spanmarker_core.model_card import model_card
+from spanmarker_core.model_card import card_files, model_card
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.saving import WEIGHT_DTYPES, check_output, save_bundle
 from spanmarker_core.tagger import Tagger, choose_device
@@ -171,7 +171,8 @@ def train(
     if test_sentences:
         measured |= _scores("test", test_sentences, evaluate(tagger, test_sentences))
     config = replace(config, facts={**(facts or {}), **measured})
-    digest = save_bundle(output, config, network, tokenizer, model_card(config), settings.weight_dtype)
+    card, files = model_card(config), card_files(config)
+    digest = save_bundle(output, config, network, tokenizer, card, settings.weight_dtype, files)
     return TrainingResult(digest, dev, steps, seconds)
 
 

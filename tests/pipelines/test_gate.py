@@ -1,19 +1,25 @@
-"""Tagging and scoring with a gate: exact without it, told where it is used."""
+"""Gates as a user meets them: exact without, told where used, fitted to a finished bundle."""
 
+import io
 import json
 
+import numpy as np
 import pytest
+from rich.console import Console
 
+from pipelines.gate_job import GateJob, read_windows, run_gate_fit
+from spanmarker_core.bundle import read_info
 from spanmarker_core.errors import CoreError
 from tests.pipelines.helpers import all_rows, documents, rows, tag, write_jsonl
 from tests.pipelines.test_commands import SENTENCE, spanmarker
-from tests.tiny import GATE, tiny_bundle
+from tests.tiny import GATE
+from tests.tiny import tiny_bundle as write_bundle
 
 
 @pytest.fixture(scope="module")
 def gated(tmp_path_factory):
     """The tiny bundle with a gate beside it, which is only used when asked for."""
-    return tiny_bundle(tmp_path_factory.mktemp("gated") / "bundle", gate=GATE)
+    return write_bundle(tmp_path_factory.mktemp("gated") / "bundle", gate=GATE)
 
 
 @pytest.fixture
@@ -66,3 +72,56 @@ def test_evaluate_takes_gate_and_dtype(gated, data, tmp_path):
 def test_evaluate_refuses_a_gate_that_is_not_there(tiny_bundle, data):
     done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data, "--gate", "on")
     assert (done.returncode, done.stderr.split("]")[0]) == (1, "spanmarker: [call.no_gate")
+
+
+def test_fit_writes_a_bundle_that_tags_with_and_without_its_gate(tmp_path, tiny_bundle):
+    corpus = write_jsonl(tmp_path / "corpus.jsonl", [*documents(200), {"id": "n", "text": None}])
+    before = {path.name: path.read_bytes() for path in tiny_bundle.iterdir()}
+    options = ("--model", tiny_bundle, "--corpus", corpus, "--sentences", 200, "--target-recall", 0.9)
+    done = spanmarker("gate", "fit", *options, "--output", tmp_path / "b")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("The gate is off unless it is asked for")
+    assert {path.name: path.read_bytes() for path in tiny_bundle.iterdir()} == before
+    config = read_info(tmp_path / "b").config
+    facts = config.facts["gate"]
+    assert (config.gate["trained"], config.gated, facts["target_recall"]) == ("fitted", False, 0.9)
+    assert facts["sentences"] == 200
+    assert facts["held_out_passing"] >= 0.9 * facts["held_out_entities"]
+    assert (tmp_path / "b" / "gate.svg").exists()
+
+    tag([corpus], tmp_path / "plain", tiny_bundle)
+    tag([corpus], tmp_path / "off", tmp_path / "b")
+    assert all_rows(tmp_path / "off") == all_rows(tmp_path / "plain")
+    tag([corpus], tmp_path / "on", tmp_path / "b", gate="on")
+    assert 0 < len(rows(tmp_path / "on", "annotations")) <= len(rows(tmp_path / "off", "annotations"))
+
+    again = spanmarker("gate", "fit", *options, "--output", tmp_path / "b")
+    assert (again.returncode, again.stderr.split("]")[0]) == (1, "spanmarker: [bundle.output_exists")
+
+
+def test_fit_refuses_a_gate_that_was_trained_with_its_model(tmp_path):
+    bundle = write_bundle(tmp_path / "joint", gate={**GATE, "trained": "joint"})
+    job = GateJob(model=str(bundle), corpus=["none/*.jsonl"], output=str(tmp_path / "out"))
+    with pytest.raises(CoreError, match=r"gate.trained_jointly"):
+        run_gate_fit(job, Console(file=io.StringIO()))
+    assert not (tmp_path / "out").exists()
+
+
+def test_fit_reports_every_error_of_its_job(tmp_path):
+    done = spanmarker("gate", "fit", "--model", "x", "--target-recall", 2)
+    assert done.returncode == 1
+    for name in ("corpus", "output", "target_recall"):
+        assert f"  {name}: " in done.stderr
+
+
+@pytest.mark.parametrize("wanted", [7, 60])
+def test_text_comes_from_many_files_and_no_document_gives_more_than_its_share(tmp_path, tiny, wanted):
+    text = "He flew to Paris. " * 40
+    for number in range(12):
+        write_jsonl(tmp_path / f"{number}.jsonl", [{"id": f"{number}-{row}", "text": text} for row in range(20)])
+    job = GateJob(model=str(tiny), corpus=[f"{tmp_path}/*.jsonl"], output=str(tmp_path / "out"), sentences=wanted)
+    windows = read_windows(job, tiny.config.context, tiny.packer)
+    _, of_documents = np.unique(windows.document, return_counts=True)
+    assert sorted(set(windows.word_sentence.tolist())) == list(range(wanted))
+    assert of_documents.max() <= 20
+    assert of_documents.sum() == wanted
