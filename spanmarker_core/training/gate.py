@@ -91,10 +91,12 @@ def fit_gate(
         log: takes lines about progress.
 
     Raises:
-        CoreError: `gate.too_few_documents`, `gate.too_few_entities`.
+        CoreError: `gate.too_few_documents`, `gate.too_few_entities`; `data.no_common_label` for gold of other labels.
     """
     began = monotonic()
     config, network = replace(model.config, gate=None), cast(Any, model.network)
+    annotated = list(annotated or ())
+    _check_labels(annotated, config)
     network.gate, model.gate_threshold = None, None
     fit, validation, held_out = _parts(windows)
     words, seen = _words(model, windows.take(fit)), _words(model, windows.take(validation))
@@ -110,9 +112,10 @@ def fit_gate(
     if len(passes) < MIN_ENTITIES:
         raise CoreError("gate.too_few_entities", found=len(passes), limit=MIN_ENTITIES)
     threshold = _below(recall_threshold(passes, target_recall))
-    if annotated is not None:
-        scores.append(_gold_scores(model, list(annotated)))
-        threshold = min(threshold, _below(recall_threshold(scores[1].entity_passes(), target_recall)))
+    if annotated:
+        scores.append(_gold_scores(model, annotated))
+        if len(found := scores[1].entity_passes()):
+            threshold = min(threshold, _below(recall_threshold(found, target_recall)))
     curve = [_point(scores, value) for value in sorted({*CURVE, threshold})]
     n_passing = int((passes >= threshold).sum())
     facts = {
@@ -210,6 +213,12 @@ def _take_raw(gate: Gate, mean: Tensor, spread: Tensor) -> Gate:
     gate.hidden.weight.div_(spread)
     gate.hidden.bias.sub_(gate.hidden.weight @ mean)
     return gate
+
+
+def _check_labels(annotated: list[Sentence], config: ModelConfig) -> None:
+    gold = sorted({entity.label for sentence in annotated for entity in sentence.entities})
+    if annotated and not set(gold) & set(config.labels):
+        raise CoreError("data.no_common_label", found=", ".join(gold), labels=", ".join(config.labels))
 
 
 def _gold_scores(model: Tagger, sentences: list[Sentence]) -> GateScores:

@@ -106,6 +106,12 @@ def test_gold_puts_recall_and_f1_on_the_curve(model, quick):
     assert 0 < gate["curve"][0]["f1"] < 1
 
 
+def test_gold_of_other_labels_is_refused_before_any_work(model):
+    other = [Sentence("d", 0, ["Paris"], [Span(0, 1, "LOC")])]
+    with pytest.raises(CoreError, match=r"data.no_common_label"):
+        fit(model, sentences(12), annotated=other)
+
+
 def test_rounding_weights_comes_before_measuring(model, tmp_path, quick):
     fitted = fit(model, sentences(), weight_dtype="float16")
     arguments = (fitted.config, model.network, model.packer.tokenizer, model_card(fitted.config), "float16")

@@ -69,9 +69,10 @@ def test_evaluate_takes_gate_and_dtype(gated, data, tmp_path):
     assert int(scored) < int(total)
 
 
-def test_evaluate_refuses_a_gate_that_is_not_there(tiny_bundle, data):
-    done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data, "--gate", "on")
-    assert (done.returncode, done.stderr.split("]")[0]) == (1, "spanmarker: [call.no_gate")
+@pytest.mark.parametrize(("gate", "code"), [("on", "call.no_gate"), ("yes", "call.unknown_option")])
+def test_evaluate_refuses_a_gate_that_is_not_there(tiny_bundle, data, gate, code):
+    done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data, "--gate", gate)
+    assert (done.returncode, done.stderr.split("]")[0]) == (1, f"spanmarker: [{code}")
 
 
 def test_fit_writes_a_bundle_that_tags_with_and_without_its_gate(tmp_path, tiny_bundle):

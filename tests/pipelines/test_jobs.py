@@ -1,12 +1,13 @@
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
 from pipelines.errors import PipelineError
 from pipelines.jobs import TagJob, read_job
 from pipelines.training_job import TrainJob
-from spanmarker_core.bundle import read_info
+from spanmarker_core.bundle import DTYPES, GATE_CHOICES, read_info
 from tests.tiny import GATE, tiny_bundle
 
 
@@ -68,6 +69,11 @@ def test_a_gate_in_effect_is_part_of_the_identity(tmp_path):
 def test_choices_are_closed(change):
     with pytest.raises(PipelineError, match=rf"job.invalid.*\n  {next(iter(change))}: "):
         read_job(TagJob, None, {"input": ["x"], "output": "o", **change})
+
+
+def test_choices_are_those_of_load():
+    assert get_args(TagJob.model_fields["gate"].annotation) == GATE_CHOICES
+    assert get_args(TagJob.model_fields["dtype"].annotation) == DTYPES
 
 
 def test_a_training_job_hands_its_speed_options_on():
