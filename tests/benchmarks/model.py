@@ -14,7 +14,7 @@ SETTINGS = {
     "max_tokens": 256,
     "learning_rate": 2e-4,
     "batch_size": 16,
-    "epochs": 2,
+    "epochs": 4,
     "seed": 1,
 }
 DEV_SENTENCES = 100  # of each set, the last of its training part
