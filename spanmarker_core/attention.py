@@ -25,48 +25,47 @@ ATTENTION = "levitated_markers"
 
 
 class Rows:
-    """Items packed end to end <-> one padded row for each window.
+    """Items packed end to end <-> one padded row a window and attention head.
 
     Args:
         lengths: int64 [n_rows], items of each row.
-        device: where the tensors to pad are.
+        heads: attention heads.
+        device: where the tensors to lay out are.
 
     Attributes:
         offsets: int64 [n_rows + 1]; row `i` is items `offsets[i]:offsets[i + 1]`.
+        shape: (n_rows, heads, longest).
         padding: bool [n_rows, longest], True where a row has no item; None where all are equally long.
 
-    >>> rows = Rows(np.array([1, 2]), torch.device("cpu"))
-    >>> padded = rows.pad(torch.tensor([[[[7]], [[8]], [[9]]]]).transpose(1, 2))
-    >>> padded.flatten().tolist(), rows.padding.tolist()
-    ([7, 7, 8, 9], [[False, True], [False, False]])
-    >>> rows.pack(padded).flatten().tolist()
-    [7, 8, 9]
+    >>> rows = Rows(np.array([1, 2]), 2, torch.device("cpu"))
+    >>> packed = torch.tensor([[[7], [70]], [[8], [80]], [[9], [90]]])
+    >>> padded = rows.pad(packed)
+    >>> padded.flatten(2).tolist(), rows.padding.tolist()
+    ([[[7, 7], [70, 70]], [[8, 9], [80, 90]]], [[False, True], [False, False]])
+    >>> torch.equal(rows.pack(padded), packed)
+    True
     """
 
-    def __init__(self, lengths: np.ndarray, device: torch.device) -> None:
+    def __init__(self, lengths: np.ndarray, heads: int, device: torch.device) -> None:
         self.offsets = ragged_offsets(lengths)
-        self.shape = (len(lengths), int(lengths.max(initial=0)))
-        self.padding: Tensor | None = None
-        if (lengths != self.shape[1]).any():
-            column = np.arange(self.shape[1])
-            real = column < lengths[:, None]
-            # Padding repeats the row's first item: any finite value does, and this one is near in memory.
-            places = self.offsets[:-1, None] + np.where(real, column, 0)
-            self._places = torch.from_numpy(places.ravel()).to(device, non_blocking=True)
-            self._slots = torch.from_numpy(np.flatnonzero(real)).to(device, non_blocking=True)
-            self.padding = torch.from_numpy(~real).to(device, non_blocking=True)
+        self.shape = (len(lengths), heads, int(lengths.max(initial=0)))
+        column, head = np.arange(self.shape[2]), np.arange(heads)[:, None]
+        real = column < lengths[:, None]
+        # Padding repeats the row's first item: any finite value does, and this one is near in memory.
+        items = self.offsets[:-1, None] + np.where(real, column, 0)
+        row, place = np.nonzero(real)
+        slots = (row[:, None] * heads + head.T) * self.shape[2] + place[:, None]
+        self._places = _on(items[:, None] * heads + head, device)
+        self._slots = _on(slots, device)
+        self.padding = None if real.all() else torch.from_numpy(~real).to(device, non_blocking=True)
 
     def pad(self, packed: Tensor) -> Tensor:
-        """[1, heads, items, size] -> [rows, longest, heads, size]."""
-        items = packed.transpose(1, 2)[0]
-        if self.padding is not None:
-            items = items.index_select(0, self._places)
-        return items.reshape(*self.shape, *items.shape[1:])
+        """[items, heads, size] -> [rows, heads, longest, size]."""
+        return packed.flatten(0, 1).index_select(0, self._places).view(*self.shape, -1)
 
     def pack(self, padded: Tensor) -> Tensor:
-        """[rows, longest, …] -> [items, …]."""
-        items = padded.reshape(-1, *padded.shape[2:])
-        return items if self.padding is None else items.index_select(0, self._slots)
+        """[rows, heads, longest, size] -> [items, heads, size]."""
+        return padded.flatten(0, 2).index_select(0, self._slots).view(-1, self.shape[1], padded.shape[-1])
 
 
 class TextPass:
@@ -76,7 +75,8 @@ class TextPass:
         rows: the windows.
 
     Attributes:
-        keys, values: of each layer, [windows, longest, heads, size].
+        keys: of each layer, scaled, [windows, heads, size, longest].
+        values: of each layer, [windows, heads, longest, size].
         states: [n_tokens, hidden], the encoder's output, once the pass is done.
     """
 
@@ -88,13 +88,13 @@ class TextPass:
         self._mask = None if rows.padding is None else ~rows.padding[:, None, None, :]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
-        """Attend within windows: [1, heads, tokens, size] -> [tokens, heads, size]."""
-        query, key, value = (self.rows.pad(x) for x in (query, key, value))
-        self.keys.append(key)
-        self.values.append(value)
-        q, k, v = (x.transpose(1, 2) for x in (query, key, value))
+        """Attend within windows: [tokens, heads, size] -> the same."""
+        q, k, v = (self.rows.pad(x) for x in (query, key, value))
+        # Laid out once as the products of all marker chunks need them.
+        self.keys.append((k.transpose(2, 3) * scaling).contiguous())
+        self.values.append(v)
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=self._mask, dropout_p=dropout, scale=scaling)
-        return self.rows.pack(attended.transpose(1, 2))
+        return self.rows.pack(attended)
 
 
 class MarkerPass:
@@ -126,11 +126,10 @@ class MarkerPass:
         self.paired = singles is None
         self.layer = 0
         self._pairs, self._members = pairs, members
-        text_padding = text.rows.padding
         self._text_length = int(np.diff(text.rows.offsets)[self.windows].max(initial=0))
         self._hidden: Tensor | None = None
-        if text_padding is not None:
-            self._hidden = text_padding[self.windows, None, None, : self._text_length]
+        if text.rows.padding is not None:
+            self._hidden = text.rows.padding[self.windows, None, None, : self._text_length]
 
     def pair_up(self, states: Tensor) -> Tensor:
         """[1, singles, hidden] -> [1, pairs, hidden], where pairing begins."""
@@ -139,28 +138,30 @@ class MarkerPass:
         return states.index_select(1, self._members)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
-        """Attend from markers: [1, heads, markers, size] -> [markers, heads, size]."""
-        text_key, text_value = (
-            kept[self.layer][self.windows, : self._text_length].transpose(1, 2)
-            for kept in (self.text.keys, self.text.values)
-        )
+        """Attend from markers: [markers, heads, size] -> the same."""
+        keys = self.text.keys[self.layer][self.windows, :, :, : self._text_length].flatten(0, 1)
+        values = self.text.values[self.layer][self.windows, :, : self._text_length].flatten(0, 1)
         self.layer += 1
         own = [(query * key).sum(-1)]
         if self.paired:
             own.append((query * _swap_pairs(key)).sum(-1))
-        own_scores = self.rows.pad(torch.stack(own, dim=-1) * scaling).transpose(1, 2)
-        scores = self.rows.pad(query).transpose(1, 2) @ text_key.transpose(-1, -2) * scaling
-        if self._hidden is not None:
-            scores = scores.masked_fill(self._hidden, float("-inf"))
+        scores = torch.baddbmm(self._bias(keys), self.rows.pad(query).flatten(0, 1), keys)
+        own_scores = self.rows.pad(torch.stack(own, dim=-1) * scaling).flatten(0, 1)
         weights = torch.cat([scores, own_scores], dim=-1).softmax(dim=-1)
         weights = F.dropout(weights, dropout, training=dropout > 0)
-        seen = weights[..., : self._text_length] @ text_value
-        seen = self.rows.pack(seen.transpose(1, 2))
-        own_weights = self.rows.pack(weights[..., self._text_length :].transpose(1, 2))
-        seen = torch.addcmul(seen, own_weights[..., :1], value.transpose(1, 2)[0])
+        seen = self.rows.pack((weights[..., : self._text_length] @ values).view(*self.rows.shape, -1))
+        own_weights = self.rows.pack(weights[..., self._text_length :].reshape(*self.rows.shape, -1))
+        seen = torch.addcmul(seen, own_weights[..., :1], value)
         if self.paired:
-            seen = torch.addcmul(seen, own_weights[..., 1:], _swap_pairs(value).transpose(1, 2)[0])
+            seen = torch.addcmul(seen, own_weights[..., 1:], _swap_pairs(value))
         return seen
+
+    def _bias(self, keys: Tensor) -> Tensor:
+        """Return what is added to scores: -inf where a window's text has ended, [windows · heads, 1, text] or a 0."""
+        if self._hidden is None:
+            return keys.new_zeros(1)
+        bias = keys.new_zeros(self._hidden.shape).masked_fill(self._hidden, float("-inf"))
+        return bias.expand(-1, self.rows.shape[1], -1, -1).flatten(0, 1)
 
 
 def levitated_marker_attention(
@@ -178,6 +179,7 @@ def levitated_marker_attention(
     if levitated is None:
         raise TypeError(f"{type(module).__name__} did not hand on the 'levitated' argument")
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    query, key, value = (x.transpose(1, 2)[0] for x in (query, key, value))
     return levitated.attend(query, key, value, scaling, dropout)[None].contiguous(), None
 
 
@@ -199,6 +201,9 @@ def _pair_up(
 
 
 def _swap_pairs(markers: Tensor) -> Tensor:
-    """Exchange neighbours along the marker axis: start, end, … -> end, start, …."""
-    one, heads, count, size = markers.shape
-    return markers.reshape(one, heads, count // 2, 2, size).flip(3).reshape(one, heads, count, size)
+    """[markers, …], exchanging neighbours: start, end, … -> end, start, …."""
+    return markers.view(-1, 2, *markers.shape[1:]).flip(1).view(markers.shape)
+
+
+def _on(index: np.ndarray, device: torch.device) -> Tensor:
+    return torch.from_numpy(index.ravel()).to(device, non_blocking=True)

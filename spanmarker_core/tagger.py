@@ -34,7 +34,7 @@ Item = TypeVar("Item")
 
 #: Text tokens that go through the encoder as one batch: enough for full speed, few enough to stay in the caches of a
 #: CPU. A GPU has thousands of units to fill.
-BATCH_TOKENS = {"cpu": 2048, "cuda": 32768}
+BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ class SpanMarkerModel(nn.Module):
         nn.init.normal_(self.classifier.weight, std=getattr(config, "initializer_range", 0.02))
         nn.init.zeros_(self.classifier.bias)
         self.gate = None if gate_width is None else Gate(config.hidden_size, gate_width)
+        self.heads = config.num_attention_heads
         self.position_offset = position_offset
         #: First layer that pairs; None where all do.
         self.pair_from: int | None = None
@@ -133,7 +134,7 @@ class SpanMarkerModel(nn.Module):
         """Run the text of all windows once; keep every layer's keys and values, and the last layer's states."""
         lengths = np.diff(batch.token_offsets)
         positions = np.arange(len(batch.token_ids)) - np.repeat(batch.token_offsets[:-1], lengths)
-        text = TextPass(Rows(lengths, batch.token_ids.device))
+        text = TextPass(Rows(lengths, self.heads, batch.token_ids.device))
         text.states = self._encode(batch.token_ids, positions, text)
         return text
 
@@ -143,7 +144,7 @@ class SpanMarkerModel(nn.Module):
         last = int(np.searchsorted(spans.offsets, end, "left"))
         spans_a_window = np.diff(np.clip(spans.offsets[first : last + 1], start, end))
         device = text.states.device
-        pairs = Rows(2 * spans_a_window, device)
+        pairs = Rows(2 * spans_a_window, self.heads, device)
         tokens = np.stack([spans.first_token[start:end], spans.last_token[start:end]], axis=1).ravel()
         kinds = np.tile(np.arange(2), end - start)
         if self.pair_from is None:
@@ -160,7 +161,7 @@ class SpanMarkerModel(nn.Module):
             text,
             (first, last),
             pairs,
-            Rows(np.bincount(window, minlength=last - first), device),
+            Rows(np.bincount(window, minlength=last - first), self.heads, device),
             torch.from_numpy(members).to(device, non_blocking=True),
         )
         states = self._encode(self._marker_ids(kinds), tokens, marker_pass)
