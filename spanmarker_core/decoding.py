@@ -54,6 +54,12 @@ class Candidates:
         return Candidates(*(getattr(self, name)[indices] for name in self.__slots__))
 
     @staticmethod
+    def empty() -> "Candidates":
+        """Return none."""
+        int32, int64 = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        return Candidates(int64, int32, int32, int32, int32, int64, int64, int32, np.zeros(0, np.float32))
+
+    @staticmethod
     def concatenate(parts: Sequence["Candidates"]) -> "Candidates":
         """Join candidates end to end."""
         return Candidates(*(np.concatenate([getattr(p, name) for p in parts]) for name in Candidates.__slots__))

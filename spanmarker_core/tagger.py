@@ -217,7 +217,7 @@ class Tagger:
         """
         threshold = self.config.threshold if threshold is None else threshold
         parts = [self.candidates(scored, threshold)[0] for scored in self.score_batches(windows)]
-        return Candidates.concatenate([_no_candidates(), *parts])
+        return Candidates.concatenate([Candidates.empty(), *parts])
 
     def candidates(self, scored: "ScoredBatch", threshold: Threshold = None) -> tuple[Candidates, np.ndarray]:
         """Return the (span, label) pairs that may be entities, and which of the scored spans each is."""
@@ -384,8 +384,3 @@ def _check_characters(what: str, index: int, *texts: str) -> None:
         except UnicodeEncodeError as error:
             unit = ord(text[error.start])
             raise CoreError("call.half_a_character", what=what, index=index, unit=unit) from error
-
-
-def _no_candidates() -> Candidates:
-    int32, int64 = np.zeros(0, np.int32), np.zeros(0, np.int64)
-    return Candidates(int64, int32, int32, int32, int32, int64, int64, int32, np.zeros(0, np.float32))

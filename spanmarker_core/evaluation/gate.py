@@ -34,9 +34,9 @@ class GateScores:
         self, model: Tagger, windows: Windows, gold: Iterable[Key] | None = None, n_gold: int | None = None
     ) -> None:
         self.model = model
-        parts: list[Candidates] = []
-        passes: list[np.ndarray] = []
-        all_spans: list[np.ndarray] = []
+        parts = [Candidates.empty()]
+        passes = [np.zeros(0, np.float32)]
+        all_spans = [np.zeros(0, np.float32)]
         gold_passes: list[np.ndarray] = []
         self.gold = None if gold is None else set(gold)
         self.n_gold = len(self.gold or ()) if n_gold is None else n_gold
@@ -62,14 +62,15 @@ class GateScores:
         return np.array([place[key] for key in self._entities])
 
     def at(self, threshold: float) -> dict[str, float]:
-        """Return the point of the curve at a threshold; see `config_checks.CURVE_COLUMNS`."""
+        """Return the point of the curve at a threshold; see `config_checks.CURVE_COLUMNS`.
+
+        How much of what the ungated model finds is left is told only where the model was run without its gate.
+        """
         found = self._decoded(threshold)
-        point = {
-            "threshold": round(float(threshold), 6),
-            "kept": 1 - np.searchsorted(self._all_spans, threshold) / max(1, len(self._all_spans)),
-            "recall_of_model": len(found & self._entities) / max(1, len(self._entities)),
-        }
-        point["kept"] *= len(self._all_spans) / max(1, self.n_candidates)
+        kept = len(self._all_spans) - np.searchsorted(self._all_spans, threshold)
+        point = {"threshold": float(threshold), "kept": kept / max(1, self.n_candidates)}
+        if self.model.gate_threshold is None:
+            point["recall_of_model"] = len(found & self._entities) / max(1, len(self._entities))
         if self.gold is not None and self._gold_passes is not None:
             correct = len(found & self.gold)
             point["recall_of_gold"] = float((self._gold_passes >= threshold).sum()) / max(1, self.n_gold)

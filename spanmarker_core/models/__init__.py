@@ -4,6 +4,7 @@ An architecture is a class with
 
     from_config(config: ModelConfig) -> model      # random weights, to be filled from a bundle
     forward(batch: Batch, gate_threshold: float | None = None) -> Scores
+    encode_text(batch: Batch) -> TextPass          # `states`, which a gate is fitted to
     gate: Gate | None                              # which words may start and end an entity
 
 A new one is a file here and a line in `ARCHITECTURES`, which is all that bundles and loading look at.
