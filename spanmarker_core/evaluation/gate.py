@@ -34,6 +34,7 @@ class GateScores:
         self, model: Tagger, windows: Windows, gold: Iterable[Key] | None = None, n_gold: int | None = None
     ) -> None:
         self.model = model
+        self._threshold = model.gate_threshold
         parts = [Candidates.empty()]
         passes = [np.zeros(0, np.float32)]
         all_spans = [np.zeros(0, np.float32)]
@@ -64,12 +65,12 @@ class GateScores:
     def at(self, threshold: float) -> dict[str, float]:
         """Return the point of the curve at a threshold; see `config_checks.CURVE_COLUMNS`.
 
-        How much of what the ungated model finds is left is told only where the model was run without its gate.
+        How much of what the ungated model finds is left is told only where all spans were scored: with no gate, or at threshold 0.
         """
         found = self._decoded(threshold)
         kept = len(self._all_spans) - np.searchsorted(self._all_spans, threshold)
         point = {"threshold": float(threshold), "kept": kept / max(1, self.n_candidates)}
-        if self.model.gate_threshold is None:
+        if not self._threshold:
             point["recall_of_model"] = len(found & self._entities) / max(1, len(self._entities))
         if self.gold is not None and self._gold_passes is not None:
             correct = len(found & self.gold)
