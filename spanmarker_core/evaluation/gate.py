@@ -65,7 +65,8 @@ class GateScores:
     def at(self, threshold: float) -> dict[str, float]:
         """Return the point of the curve at a threshold; see `config_checks.CURVE_COLUMNS`.
 
-        How much of what the ungated model finds is left is told only where all spans were scored: with no gate, or at threshold 0.
+        How much of what the ungated model finds is left is told only where all spans were scored, by `model` without
+        a gate or with one that lets everything pass.
         """
         found = self._decoded(threshold)
         kept = len(self._all_spans) - np.searchsorted(self._all_spans, threshold)

@@ -29,9 +29,13 @@ from spanmarker_core.models.batch import Batch
 from spanmarker_core.pretrained import encoder_config
 from spanmarker_core.spans import Spans
 
-#: Marker pairs that go through the encoder at once: bounds memory for any number of spans. Few enough to stay in the
-#: caches of a CPU, enough to fill a GPU.
-PAIRS_A_CHUNK = {"cpu": 512, "cuda": 16384}
+#: What bounds the marker pairs that go through the encoder at once, and so memory for any number of spans: the scores
+#: of a head, pairs times text tokens, which should stay in the caches of a CPU, and the pairs themselves, at least and
+#: at most. Measured on documents of 400 tokens and sentences of 30; a GPU has thousands of units to fill.
+SCORES_A_CHUNK = {"cpu": 50_000, "cuda": 8_000_000}
+PAIRS_A_CHUNK = {"cpu": (128, 1024), "cuda": (1024, 16384)}
+#: How much larger a chunk is where markers pair late: what chunks have in common, the single markers, is made anew.
+LATE_FACTOR = 4
 
 
 class SpanMarkerModel(nn.Module):
@@ -115,7 +119,6 @@ class SpanMarkerModel(nn.Module):
 
     def forward(self, batch: Batch, gate_threshold: float | None = None, pairs_a_chunk: int | None = None) -> Scores:
         """Score candidate spans: all of the batch's, or with a threshold those that the gate lets pass."""
-        pairs_a_chunk = pairs_a_chunk or PAIRS_A_CHUNK[batch.token_ids.device.type]
         text = self.encode_text(batch)
         spans, kept, gate = batch.spans, None, None
         if self.gate is not None:
@@ -123,6 +126,7 @@ class SpanMarkerModel(nn.Module):
         if gate is not None and gate_threshold is not None:
             kept = passing(spans, gate.float().sigmoid().cpu().numpy(), gate_threshold)
             spans = spans.take(kept)
+        pairs_a_chunk = pairs_a_chunk or self._pairs_a_chunk(text)
         features = [self._encode_markers(batch, spans, text, *chunk) for chunk in _chunks(spans, pairs_a_chunk)]
         if features:
             logits = self.classifier(self.dropout(torch.cat(features)))
@@ -137,6 +141,12 @@ class SpanMarkerModel(nn.Module):
         text = TextPass(Rows(lengths, self.heads, batch.token_ids.device))
         text.states = self._encode(batch.token_ids, positions, text)
         return text
+
+    def _pairs_a_chunk(self, text: TextPass) -> int:
+        device, longest = text.states.device.type, text.rows.shape[2]
+        least, most = PAIRS_A_CHUNK[device]
+        pairs = min(max(SCORES_A_CHUNK[device] // longest, least), most)
+        return pairs if self.pair_from is None else LATE_FACTOR * pairs
 
     def _encode_markers(self, batch: Batch, spans: Spans, text: TextPass, start: int, end: int) -> Tensor:
         """Run the marker pairs of spans [start, end) -> features [end - start, 2 · hidden]."""
