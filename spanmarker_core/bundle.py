@@ -5,6 +5,7 @@
     tokenizer.json      the tokenizer, whole
     digests.json        SHA-256 of the three above; their digest is the model's identity
     README.md           the model card
+    gate.svg            the gate's curve, where there is a gate
 
 Reading a bundle's facts (`read_info`) needs no torch, so a scheduler can check one cheaply.
 """
@@ -116,8 +117,10 @@ class ModelConfig:
             required = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
             if missing := sorted(required - set(values)):
                 raise UnusableError(f"it lacks {', '.join(missing)}")
+            if version == 1 and (newer := sorted({"gate", "pair_layers"} & set(values))):
+                raise UnusableError(f"format_version is 1, and it holds {', '.join(newer)} of version 2")
             context = read_context(values.pop("context", {}))
-            config = cls(context=context, **values)
+            config = cls(context=context, **{**values, "format_version": FORMAT_VERSION})
             check_config(config)
         return config
 

@@ -26,7 +26,7 @@ MIN_WINDOW_TOKENS = 16
 GATE_KINDS = ("joint", "fitted")
 
 #: What a point of a gate's curve may tell: the threshold, the share of candidate spans that pass, the share of the
-#: ungated model's entities and of gold that pass, and F1 on gold.
+#: ungated model's entities that are still found, the share of gold that passes, and F1 on gold.
 CURVE_COLUMNS = ("threshold", "kept", "recall_of_model", "recall_of_gold", "f1")
 
 #: Keys by which an encoder's config could have transformers load code or weights of another kind.
@@ -72,7 +72,8 @@ def check_config(config: "ModelConfig") -> None:
     check_entity_fits(config.entity_max_length, max_tokens, len(config.prefix) + len(config.suffix))
     _check_threshold(config.threshold, config.labels)
     if config.pair_layers is not None:
-        _whole("pair_layers", config.pair_layers, 0)
+        layers = encoder.get("num_hidden_layers", encoder.get("n_layers"))
+        _whole("pair_layers", config.pair_layers, 0, layers if type(layers) is int else None)
     if config.gate is not None:
         check_gate(config.gate)
     if not isinstance(config.facts, dict):
@@ -108,11 +109,11 @@ def check_gate(gate: object) -> None:
     numbers = isinstance(curve, list) and all(
         isinstance(point, dict)
         and {"threshold", "kept"} <= set(point) <= set(CURVE_COLUMNS)
-        and all(type(value) in (int, float) for value in point.values())
+        and all(type(value) in (int, float) and 0 <= value <= 1 for value in point.values())
         for point in curve
     )
     if not numbers:
-        raise UnusableError(f"gate.curve is {_short(curve)}, not a list of points with threshold and kept")
+        raise UnusableError(f"gate.curve is {_short(curve)}, not a list of points with threshold and kept, from 0 to 1")
 
 
 def read_context(values: object) -> Context:

@@ -211,7 +211,7 @@ class Tagger:
         return entities
 
     def score(self, windows: Windows, threshold: Threshold = None) -> Candidates:
-        """Score every candidate span of `windows`; return the (span, label) pairs that may be entities.
+        """Score the candidate spans of `windows`, with a gate those that pass -> the pairs that may be entities.
 
         Decode them per sentence with `decoding.decode`: a sentence may have several windows.
         """

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from spanmarker_core.data import Sentence
+from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.decoding import Candidates, decode
 from spanmarker_core.gate import least_probability
 from spanmarker_core.tagger import ScoredBatch, Tagger
@@ -26,21 +28,18 @@ class GateScores:
     Args:
         model: a loaded model with a gate, its `gate_threshold` no higher than the thresholds to be tried.
         windows: windows whose sentences have different numbers.
-        gold: the entities there are, if that is known.
-        n_gold: how many entities there are, with those that no window can hold; None is those of `gold`.
+        gold: the entities there are, with those that no window can hold, if that is known.
     """
 
-    def __init__(
-        self, model: Tagger, windows: Windows, gold: Iterable[Key] | None = None, n_gold: int | None = None
-    ) -> None:
+    def __init__(self, model: Tagger, windows: Windows, gold: Iterable[Key] | None = None) -> None:
         self.model = model
         self._threshold = model.gate_threshold
         parts = [Candidates.empty()]
         passes = [np.zeros(0, np.float32)]
         all_spans = [np.zeros(0, np.float32)]
-        gold_passes: list[np.ndarray] = []
         self.gold = None if gold is None else set(gold)
-        self.n_gold = len(self.gold or ()) if n_gold is None else n_gold
+        gold_spans: set[tuple[int, ...]] = {key[:3] for key in self.gold or ()}
+        gold_passes: dict[tuple[int, ...], float] = {}
         self.n_candidates = 0
         for scored in model.score_batches(windows):
             least = least_probability(scored.spans, _gate(scored))
@@ -49,16 +48,17 @@ class GateScores:
             passes.append(least[rows])
             all_spans.append(least)
             self.n_candidates += scored.n_candidates
-            if self.gold is not None:
-                gold_passes.append(least[_is_gold(scored, self.gold)])
+            if gold_spans:
+                gold_passes |= _passes_of(scored, least, gold_spans)
         self._candidates = Candidates.concatenate(parts)
         self._passes = np.concatenate(passes)
         self._all_spans = np.sort(np.concatenate(all_spans))
-        self._gold_passes = np.concatenate(gold_passes) if gold_passes else None
+        # A gold entity that no window can hold passes at no threshold.
+        self._gold_passes = np.array([gold_passes.get(key[:3], -1.0) for key in self.gold or ()], np.float32)
         self._entities = self._decoded(0.0)
 
     def entity_passes(self) -> np.ndarray:
-        """Return the highest threshold at which each entity that the model finds without the gate still passes."""
+        """Return the highest threshold at which each entity that is found at the lowest still passes."""
         place = dict(zip(_keys(self._candidates), self._passes.tolist(), strict=True))
         return np.array([place[key] for key in self._entities])
 
@@ -69,28 +69,45 @@ class GateScores:
         a gate or with one that lets everything pass.
         """
         found = self._decoded(threshold)
-        kept = len(self._all_spans) - np.searchsorted(self._all_spans, threshold)
+        limit = np.float32(threshold)  # compared as the gate compares
+        kept = len(self._all_spans) - np.searchsorted(self._all_spans, limit)
         point = {"threshold": float(threshold), "kept": kept / max(1, self.n_candidates)}
         if not self._threshold:
             point["recall_of_model"] = len(found & self._entities) / max(1, len(self._entities))
-        if self.gold is not None and self._gold_passes is not None:
+        if self.gold is not None:
             correct = len(found & self.gold)
-            point["recall_of_gold"] = float((self._gold_passes >= threshold).sum()) / max(1, self.n_gold)
-            point["f1"] = 2 * correct / max(1, len(found) + self.n_gold)
+            point["recall_of_gold"] = float((self._gold_passes >= limit).sum()) / max(1, len(self.gold))
+            point["f1"] = 2 * correct / max(1, len(found) + len(self.gold))
         return {name: round(float(value), 6) for name, value in point.items()}
 
     def _decoded(self, threshold: float) -> set[Key]:
-        passing = np.flatnonzero(self._passes >= threshold)
+        passing = np.flatnonzero(self._passes >= np.float32(threshold))
         return set(_keys(decode(self._candidates.take(passing), self.model.config.decoder)))
 
 
+def annotated_windows(sentences: Sequence[Sentence], model: Tagger) -> tuple[Windows, list[Key]]:
+    """Return the windows of annotated sentences under the model's context policy, and their entities.
+
+    Labels that the model doesn't have are number -1, which it never finds.
+    """
+    labels = {label: number for number, label in enumerate(model.config.labels)}
+    gold = [
+        (number, entity.start, entity.end, labels.get(entity.label, -1))
+        for number, sentence in enumerate(sentences)
+        for entity in sentence.entities
+    ]
+    return pack_annotated(sentences, model.packer, model.config.context), gold
+
+
 def best_threshold(curve: Sequence[dict[str, Any]]) -> float:
-    """Return the highest threshold whose F1 is within `F1_TOLERANCE` of the best.
+    """Return the highest threshold whose F1 is within `F1_TOLERANCE` of the best; the lowest of all if that is 0.
 
     >>> best_threshold([{"threshold": 0.1, "f1": 0.6}, {"threshold": 0.5, "f1": 0.5995}, {"threshold": 0.8, "f1": 0.5}])
     0.5
     """
     best = max(point["f1"] for point in curve)
+    if best == 0:
+        return min(point["threshold"] for point in curve)
     return max(point["threshold"] for point in curve if point["f1"] >= best - F1_TOLERANCE)
 
 
@@ -116,14 +133,13 @@ def _keys(candidates: Candidates) -> Iterable[Key]:
     return zip(*(column.tolist() for column in columns), strict=True)
 
 
-def _is_gold(scored: ScoredBatch, gold: set[Key]) -> np.ndarray:
-    """Return which of the scored spans is an entity of gold, of whatever label, bool [n_spans]."""
-    reach = 1 + max((end - start for _, start, end, _ in gold), default=0)
-    longest = 1 + max((start for _, start, _, _ in gold), default=0)
+def _passes_of(scored: ScoredBatch, least: np.ndarray, wanted: set[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
+    """Return the highest threshold at which each of the wanted (sentence, start, end) passes, of those scored here."""
     windows, spans = scored.windows, scored.spans
-    sentence = windows.word_sentence[spans.first_word].astype(np.int64)
-    start = windows.word_index[spans.first_word].astype(np.int64)
-    length = windows.word_index[spans.last_word] + 1 - start
-    numbered = {(s * longest + start) * reach + end - start for s, start, end, _ in gold}
-    fits = (length < reach) & (start < longest)
-    return fits & np.isin((sentence * longest + start) * reach + length, np.fromiter(numbered, np.int64))
+    places = zip(
+        windows.word_sentence[spans.first_word].tolist(),
+        windows.word_index[spans.first_word].tolist(),
+        (windows.word_index[spans.last_word] + 1).tolist(),
+        strict=True,
+    )
+    return {place: float(value) for place, value in zip(places, least, strict=True) if place in wanted}

@@ -84,6 +84,8 @@ class SpanMarkerModel(nn.Module):
         self.position_offset = position_offset
         #: First layer that pairs; None where all do.
         self.pair_from: int | None = None
+        if pair_layers is not None and pair_layers > config.num_hidden_layers:
+            raise UnusableError(f"pair_layers is {pair_layers}, and the encoder has {config.num_hidden_layers} layers")
         if pair_layers is not None and pair_layers < config.num_hidden_layers:
             layers = encoder_layers(encoder)
             # With no layer to pair in, the markers are put together after the last.
@@ -127,12 +129,11 @@ class SpanMarkerModel(nn.Module):
             kept = passing(spans, gate.float().sigmoid().cpu().numpy(), gate_threshold)
             spans = spans.take(kept)
         pairs_a_chunk = pairs_a_chunk or self._pairs_a_chunk(text)
-        features = [self._encode_markers(batch, spans, text, *chunk) for chunk in _chunks(spans, pairs_a_chunk)]
-        if features:
-            logits = self.classifier(self.dropout(torch.cat(features)))
-        else:
-            logits = self.classifier.weight.new_zeros((0, self.classifier.out_features))
-        return Scores(logits, kept, gate)
+        logits = [self.classifier.weight.new_zeros((0, self.classifier.out_features))]
+        for start, end in _chunks(spans, pairs_a_chunk):
+            features = self._encode_markers(batch, spans, text, start, end)
+            logits.append(self.classifier(self.dropout(features)))
+        return Scores(torch.cat(logits), kept, gate)
 
     def encode_text(self, batch: Batch) -> TextPass:
         """Run the text of all windows once; keep every layer's keys and values, and the last layer's states."""

@@ -13,7 +13,7 @@ from spanmarker_core.errors import CoreError
 from spanmarker_core.gate import gate_targets, select_spans
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.spans import candidate_spans, count_candidates
-from spanmarker_core.windows import Context, Packer
+from spanmarker_core.windows import Context, Packer, Windows
 
 
 class SpanExamples(Dataset[int]):
@@ -66,6 +66,8 @@ class SpanExamples(Dataset[int]):
         table = table[np.append(True, ~same_span)[: len(table)]]
         self.gold_keys = self._key(table[:, 0], table[:, 1], table[:, 2])
         self.gold_labels = table[:, 3]
+        sentence = table[:, 0] << np.int64(32)
+        self.gold_heads, self.gold_ends = np.unique(sentence + table[:, 1]), np.unique(sentence + table[:, 2] - 1)
 
     def _gold(self, sentence: Sentence, label_index: dict[str, int]) -> Iterator[tuple[int, int, int]]:
         """Yield (start, end, label number) of the entities that can be candidates."""
@@ -90,8 +92,9 @@ class SpanExamples(Dataset[int]):
         """Return a batch of these windows, ordered by length, and what it should be told.
 
         Returns:
-            `{"batch": Batch, "labels": int64 [n_spans], "gate": float32 [n_words, 2]}`: the class of each span, and
-            whether an entity starts and whether one ends at each word.
+            `{"batch": Batch, "labels": int64 [n_spans], "gate": float32 [n_words, 2], "asked": float32 [n_words, 2]}`:
+            the class of each span; whether an entity starts and whether one ends at each word; 1 where the gate will
+            be asked that, at the edges of candidate spans.
         """
         numbers = np.asarray(indices)
         lengths = np.diff(self.windows.token_offsets)[numbers]
@@ -108,15 +111,21 @@ class SpanExamples(Dataset[int]):
             is_gold = self.gold_keys[place] == keys
             labels[is_gold] = self.gold_labels[place[is_gold]]
         is_gold = labels != self.outside
-        gate = gate_targets(spans, is_gold, len(windows.word_index))
+        asked = gate_targets(spans, np.ones(len(spans)), len(windows.word_index))
         if self.share is not None:
             chosen = select_spans(spans, is_gold, self.share, self.random)
             spans, labels = spans.take(chosen), labels[chosen]
         return {
             "batch": Batch.build(windows, spans),
             "labels": torch.from_numpy(labels),
-            "gate": torch.from_numpy(gate),
+            "gate": torch.from_numpy(self._edges(windows)),
+            "asked": torch.from_numpy(asked),
         }
+
+    def _edges(self, windows: Windows) -> np.ndarray:
+        """Return where entities start and end, also those of another window's spans, float32 [n_words, 2]."""
+        words = (windows.word_sentence.astype(np.int64) << np.int64(32)) + windows.word_index
+        return np.stack([np.isin(words, self.gold_heads), np.isin(words, self.gold_ends)], axis=1).astype(np.float32)
 
     def _key(self, sentence: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
         """Number spans so that equal spans, and only they, have equal numbers (sentences below 2^31 words)."""

@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from spanmarker_core.bundle import ModelConfig
 from spanmarker_core.data import Sentence
-from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
-from spanmarker_core.evaluation.gate import GateScores, recall_threshold
+from spanmarker_core.evaluation.gate import GateScores, annotated_windows, recall_threshold
 from spanmarker_core.gate import GATE_WIDTH, Gate, gate_targets
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.saving import WEIGHT_DTYPES
@@ -81,7 +80,7 @@ def fit_gate(
     """Fit a gate to `model` and put it into its network.
 
     Args:
-        model: a loaded model that scores every span. Its network gets the gate; apart from that it stays as it is.
+        model: a loaded model that scores every span. Its network gets the gate, and it is left at threshold 0.
         windows: unlabelled text, packed as the model is to tag it. Sentences of all documents have different numbers.
         target_recall: least share of the ungated model's entities that must pass, over 0 and up to 1.
         annotated: sentences with gold entities, the sentences of a document next to each other. The curve then tells
@@ -93,7 +92,6 @@ def fit_gate(
     Raises:
         CoreError: `gate.too_few_documents`, `gate.too_few_entities`; `data.no_common_label` for gold of other labels.
     """
-    began = monotonic()
     config, network = replace(model.config, gate=None), cast(Any, model.network)
     annotated = list(annotated or ())
     _check_labels(annotated, config)
@@ -113,7 +111,7 @@ def fit_gate(
         raise CoreError("gate.too_few_entities", found=len(passes), limit=MIN_ENTITIES)
     threshold = _below(recall_threshold(passes, target_recall))
     if annotated:
-        scores.append(_gold_scores(model, annotated))
+        scores.append(GateScores(model, *annotated_windows(annotated, model)))
         if len(found := scores[1].entity_passes()):
             threshold = min(threshold, _below(recall_threshold(found, target_recall)))
     curve = [_point(scores, value) for value in sorted({*CURVE, threshold})]
@@ -124,7 +122,6 @@ def fit_gate(
         "target_recall": target_recall,
         "held_out_entities": len(passes),
         "held_out_passing": n_passing,
-        "seconds": round(monotonic() - began, 1),
     }
     described: dict[str, Any] = {"trained": "fitted", "width": GATE_WIDTH, "threshold": threshold, "curve": curve}
     config = replace(config, gate=described, facts={**config.facts, "gate": facts})
@@ -173,7 +170,9 @@ def _words(model: Tagger, windows: Windows) -> _Words:
 def _fit(words: _Words, validation: _Words) -> Gate:
     """Return the gate that does best on `validation`, on the CPU."""
     values = words.states.float()
-    mean, spread = values.mean(dim=0), values.std(dim=0).clamp_min(1e-6)
+    mean, spread = values.mean(dim=0), values.std(dim=0)
+    # Folded into the weights, a state that hardly varies would make one too large to store.
+    spread = spread.clamp_min(max(1e-6, 1e-3 * float(spread.median())))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)
         gate = Gate(values.shape[1] // 2)
@@ -219,16 +218,6 @@ def _check_labels(annotated: list[Sentence], config: ModelConfig) -> None:
     gold = sorted({entity.label for sentence in annotated for entity in sentence.entities})
     if annotated and not set(gold) & set(config.labels):
         raise CoreError("data.no_common_label", found=", ".join(gold), labels=", ".join(config.labels))
-
-
-def _gold_scores(model: Tagger, sentences: list[Sentence]) -> GateScores:
-    labels = {label: number for number, label in enumerate(model.config.labels)}
-    gold = [
-        (number, entity.start, entity.end, labels.get(entity.label, -1))
-        for number, sentence in enumerate(sentences)
-        for entity in sentence.entities
-    ]
-    return GateScores(model, pack_annotated(sentences, model.packer, model.config.context), gold)
 
 
 def _point(scores: list[GateScores], threshold: float) -> dict[str, float]:

@@ -12,9 +12,8 @@ from transformers import PrinterCallback, Trainer, TrainerControl, TrainingArgum
 
 from spanmarker_core.bundle import ModelConfig, packer_of
 from spanmarker_core.data import Sentence
-from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
-from spanmarker_core.evaluation.gate import THRESHOLDS, GateScores, best_threshold
+from spanmarker_core.evaluation.gate import THRESHOLDS, GateScores, annotated_windows, best_threshold
 from spanmarker_core.evaluation.metrics import EvaluationResult
 from spanmarker_core.evaluation.reach import length_report
 from spanmarker_core.evaluation.run import evaluate
@@ -53,13 +52,14 @@ class SpanLoss(nn.Module):
         self.network = network
         self.gate_weight = gate_weight
 
-    def forward(self, batch: Batch, labels: Tensor, gate: Tensor) -> dict[str, Tensor]:
-        """Return `{"loss": scalar}`; labels int64 [n_spans] and gate float32 [n_words, 2] as `collate` made them."""
+    def forward(self, batch: Batch, labels: Tensor, gate: Tensor, asked: Tensor) -> dict[str, Tensor]:
+        """Return `{"loss": scalar}`; labels int64 [n_spans], gate and asked [n_words, 2] as `collate` made them."""
         scores = self.network(batch.to(labels.device))
         # A sum, since the mean over no spans is not a number.
         loss = nn.functional.cross_entropy(scores.logits, labels, reduction="sum") / max(1, len(labels))
         if scores.gate is not None:
-            gate_loss = nn.functional.binary_cross_entropy_with_logits(scores.gate, gate)
+            gate_loss = nn.functional.binary_cross_entropy_with_logits(scores.gate, gate, asked, reduction="sum")
+            gate_loss = gate_loss / asked.sum().clamp_min(1)
             loss = self.gate_weight * gate_loss + (1 - self.gate_weight) * loss
         return {"loss": loss}
 
@@ -76,11 +76,17 @@ class SpanTrainer(Trainer):
         self.say = log
 
     def evaluate(self, *args: object, **kwargs: object) -> dict[str, float]:
-        """Return entity precision, recall and F1 on dev, under the names that Trainer tracks."""
+        """Return entity F1 on dev, as Trainer tracks it; with a gate, at the threshold that is best now."""
         self.tagger.network.eval()
-        micro = evaluate(self.tagger, self.dev).micro
-        metrics = {"eval_precision": micro.precision, "eval_recall": micro.recall, "eval_f1": micro.f1}
-        self.say(f"epoch {self.state.epoch:.2f}: dev F1 {micro.f1:.2%}")
+        if self.tagger.config.gate is None:
+            f1, at = evaluate(self.tagger, self.dev).micro.f1, ""
+        else:
+            curve = gate_curve(self.tagger, self.dev)
+            threshold = best_threshold(curve)
+            f1 = next(point["f1"] for point in curve if point["threshold"] == threshold)
+            at = f" with the gate at {threshold}"
+        metrics = {"eval_f1": f1}
+        self.say(f"epoch {self.state.epoch:.2f}: dev F1 {f1:.2%}{at}")
         self.log(metrics)
         # Trainer's own loop reads `control` after this, which is how it learns that a checkpoint is due.
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
@@ -138,7 +144,7 @@ def train(
     )
     if examples.spans_of_several_labels:
         log(f"{examples.spans_of_several_labels} spans have several labels; the first by name is learned.")
-    tagger = Tagger(config, packer, network, device, gate_threshold=None if config.gate is None else 0.5)
+    tagger = Tagger(config, packer, network, device)
     with tempfile.TemporaryDirectory(prefix="spanmarker-train-") as scratch:
         trainer = SpanTrainer(
             tagger,
@@ -165,29 +171,30 @@ def train(
         "train_sentences": len(train_sentences),
         "train_entities": sum(len(sentence.entities) for sentence in train_sentences),
         "steps": steps,
-        "train_seconds": round(seconds, 1),
         **_scores("dev", dev_sentences, dev),
     }
     if test_sentences:
         measured |= _scores("test", test_sentences, evaluate(tagger, test_sentences))
     config = replace(config, facts={**(facts or {}), **measured})
-    card, files = model_card(config), card_files(config)
+    # The card alone tells the time: what is in the config is the model's identity, which a clock has no part in.
+    timed = replace(config, facts={**config.facts, "train_seconds": round(seconds, 1)})
+    card, files = model_card(timed), card_files(config)
     digest = save_bundle(output, config, network, tokenizer, card, settings.weight_dtype, files)
     return TrainingResult(digest, dev, steps, seconds)
 
 
+def gate_curve(tagger: Tagger, dev: Sequence[Sentence]) -> list[dict[str, float]]:
+    """Return what the gate does on annotated sentences at each of `THRESHOLDS`, of the spans that pass the lowest."""
+    lowest = Tagger(
+        tagger.config, tagger.packer, tagger.network, tagger.device, tagger.dtype, gate_threshold=THRESHOLDS[0]
+    )
+    scores = GateScores(lowest, *annotated_windows(dev, tagger))
+    return [scores.at(threshold) for threshold in THRESHOLDS]
+
+
 def _with_threshold(tagger: Tagger, dev: Sequence[Sentence]) -> tuple[ModelConfig, Tagger]:
     """Return the config with the gate's curve on dev and the best threshold on it, and a tagger that has it."""
-    config = tagger.config
-    tagger.gate_threshold = THRESHOLDS[0]
-    labels = {label: number for number, label in enumerate(config.labels)}
-    gold = [
-        (number, entity.start, entity.end, labels.get(entity.label, -1))
-        for number, sentence in enumerate(dev)
-        for entity in sentence.entities
-    ]
-    scores = GateScores(tagger, pack_annotated(dev, tagger.packer, config.context), gold)
-    curve = [scores.at(threshold) for threshold in THRESHOLDS]
+    config, curve = tagger.config, gate_curve(tagger, dev)
     threshold = best_threshold(curve)
     config = replace(config, gate={**(config.gate or {}), "threshold": threshold, "curve": curve})
     return config, Tagger(config, tagger.packer, tagger.network, tagger.device, tagger.dtype, threshold)

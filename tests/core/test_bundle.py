@@ -121,6 +121,8 @@ def refused(bundle) -> CoreError:
 # The tiny bundle: ids 0 to VOCABULARY - 1, 80 positions, windows of 48 tokens, [CLS] and [SEP] around them.
 VOCABULARY = 235
 
+GATE = {"trained": "joint", "width": 8, "threshold": 0.5, "curve": []}
+
 
 @pytest.mark.parametrize(
     ("change", "says"),
@@ -161,6 +163,18 @@ VOCABULARY = 235
         ({"threshold": 2}, "threshold 2"),
         ({"threshold": {"nothing": 0.5}}, "nothing"),
         ({"facts": []}, r"facts is \[\]"),
+        ({"pair_layers": 3}, "pair_layers is 3, not a whole number from 0 to 2"),
+        ({"pair_layers": -1}, "pair_layers is -1"),
+        ({"pair_layers": "1"}, "pair_layers is '1'"),
+        ({"gate": {}}, r"gate is \{\}, not an object of trained, width, threshold and curve"),
+        ({"gate": {**GATE, "trained": "somehow"}}, r"gate\.trained 'somehow'"),
+        ({"gate": {**GATE, "width": 0}}, r"gate\.width is 0"),
+        ({"gate": {**GATE, "threshold": 1.5}}, r"gate\.threshold is 1\.5"),
+        ({"gate": {**GATE, "threshold": True}}, r"gate\.threshold is True"),
+        ({"gate": {**GATE, "curve": [{"threshold": 0.5}]}}, r"gate\.curve is"),
+        ({"gate": {**GATE, "curve": [{"threshold": 0.5, "kept": float("nan")}]}}, r"gate\.curve is"),
+        ({"gate": {**GATE, "curve": [{"threshold": 0.5, "kept": -3}]}}, r"gate\.curve is"),
+        ({"format_version": 1}, "format_version is 1, and it holds gate, pair_layers of version 2"),
         ({"encoder": []}, r"encoder is \[\]"),
         ({"encoder": {"hidden_size": 32}}, "model_type"),
     ],
@@ -173,6 +187,16 @@ def test_bad_config(copy, change, says):
     # Found without building anything, so a scheduler finds it too.
     with pytest.raises(CoreError, match=r"bundle\.bad_config"):
         read_info(copy)
+
+
+def test_a_bundle_of_version_1_is_one_without_gate_and_late_pairing(copy):
+    values = json.loads((copy / "config.json").read_text())
+    del values["gate"], values["pair_layers"]
+    values["format_version"] = 1
+    (copy / "config.json").write_text(json.dumps(values))
+    seal(copy)
+    config = load(copy).config
+    assert (config.format_version, config.gate, config.pair_layers) == (2, None, None)
 
 
 def test_the_right_config_passes_at_the_limits(copy):

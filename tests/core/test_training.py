@@ -147,7 +147,7 @@ def test_evaluation_refuses_data_that_it_cannot_score(tiny):
 def test_loss_by_hand():
     class Fixed(torch.nn.Module):
         def forward(self, batch):
-            gate = torch.tensor([[0.0, 2.0]], dtype=torch.float64)
+            gate = torch.tensor([[0.0, 2.0], [5.0, 5.0]], dtype=torch.float64)
             return Scores(
                 torch.tensor([[0.0, 0.0], [2.0, 0.0]], dtype=torch.float64), None, gate if self.gated else None
             )
@@ -158,12 +158,13 @@ def test_loss_by_hand():
 
     network = Fixed()
     network.gated = False
-    targets = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
+    targets = torch.tensor([[0.0, 1.0], [1.0, 1.0]], dtype=torch.float64)
+    asked = torch.tensor([[1.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
     spans = (0.6931471805599453 + 0.1269280110429726) / 2
-    loss = SpanLoss(network, 0.2)(Nothing(), torch.tensor([1, 0]), targets)["loss"]
+    loss = SpanLoss(network, 0.2)(Nothing(), torch.tensor([1, 0]), targets, asked)["loss"]
     assert float(loss) == pytest.approx(spans, abs=1e-12)
-    network.gated = True  # -log(1 - sigmoid(0)) and -log(sigmoid(2))
-    loss = SpanLoss(network, 0.2)(Nothing(), torch.tensor([1, 0]), targets)["loss"]
+    network.gated = True  # -log(1 - sigmoid(0)) and -log(sigmoid(2)); the second word isn't asked for
+    loss = SpanLoss(network, 0.2)(Nothing(), torch.tensor([1, 0]), targets, asked)["loss"]
     assert float(loss) == pytest.approx(0.2 * (0.6931471805599453 + 0.1269280110429726) / 2 + 0.8 * spans, abs=1e-12)
 
 
