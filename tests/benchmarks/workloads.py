@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from spanmarker_core.bundle import read_info, read_packer
+from spanmarker_core.encoded import EncodedSentence
 from spanmarker_core.sentences import split_sentences
 from spanmarker_core.spans import Spans, candidate_spans
-from spanmarker_core.windows import Context, EncodedSentence, Packer, Windows
+from spanmarker_core.windows import Context, Packer, Windows
 from spanmarker_core.words import split_words
 from tests.benchmarks.cost import Window
 
