@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.throughput --data test.jsonl --device cuda --dtype bfloat16 full/:off gated/:on
 
-Beside each bundle's, the text pass alone (a gate that lets nothing pass, where there is one). For a quick look at a GPU,
+Beside it, where there is a gate, the text pass alone (a gate that lets nothing pass). For a quick look at a GPU,
 where the peers of `make bench` take minutes.
 """
 
