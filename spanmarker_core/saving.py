@@ -21,19 +21,21 @@ WEIGHT_DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
 def check_output(path: str | Path) -> None:
-    """Refuse a folder that holds something or can't be written, before any work is done for it.
+    """Refuse what is no local folder, holds something or can't be written, before any work is done for it.
 
     Leaves nothing behind: folders made to find out are removed again.
 
     Raises:
         CoreError: `bundle.output_exists`, `bundle.output_not_writable`.
     """
+    if "://" in str(path) and not str(path).startswith("/"):
+        raise CoreError("bundle.output_not_writable", path=path, reason="bundles are written to local folders")
     path = Path(path)
     made: list[Path] = []
     try:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise CoreError("bundle.output_exists", path=path)
-        made = [folder for folder in (path, *path.parents) if not folder.exists()]
+        made = _missing(path)
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b"probe")
@@ -54,7 +56,7 @@ def save_bundle(
     dtype: str = "float32",
     files: Mapping[str, str] | None = None,
 ) -> str:
-    """Write a bundle and return the model's digest.
+    """Write a bundle and return the model's digest. What ends it early, an interrupt too, leaves nothing behind.
 
     Args:
         path: a folder that doesn't exist or is empty.
@@ -75,6 +77,7 @@ def save_bundle(
     }
     if bad := not_finite(weights):
         raise CoreError("bundle.nan_weight", path=path, name=bad[0], count=bad[1])
+    made = _missing(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
         save_file(weights, str(path / WEIGHTS), metadata={"format": "pt"})
@@ -83,11 +86,21 @@ def save_bundle(
         for name, text in texts.items():
             (path / name).write_text(text, encoding="utf-8")
         return seal(path)
-    except Exception as error:  # a full disk is an OSError, a SafetensorError or, from tokenizers, a bare one
+    except BaseException as error:
         for name in (WEIGHTS, CONFIG, TOKENIZER, DIGESTS, *texts):
             with suppress(OSError):
                 (path / name).unlink()
-        raise CoreError("bundle.output_not_writable", path=path, reason=error) from error
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+        if isinstance(error, Exception):  # a full disk is an OSError, a SafetensorError or, from tokenizers, a bare one
+            raise CoreError("bundle.output_not_writable", path=path, reason=error) from error
+        raise
+
+
+def _missing(path: Path) -> list[Path]:
+    """Return the folders that `path` takes and that are not there, the innermost first."""
+    return [folder for folder in (path, *path.parents) if not folder.exists()]
 
 
 def stored_dtype(path: str | Path) -> str:
