@@ -1,5 +1,7 @@
 """The model card of a bundle: what it is, what it was trained on, how good it is, what it is not for."""
 
+import json
+import re
 from typing import Any
 
 from spanmarker_core.bundle import ModelConfig
@@ -19,33 +21,37 @@ _HEADS = {
     "f1": "F1",
 }
 
-_TEXTS = ("name", "description", "licence", "training_data", "encoder_name", "not_for")
+#: What a YAML value may hold to stand there as it is.
+_PLAIN_YAML = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
+#: Starts of a line that would make it a heading, a list, a quotation, a rule or a fence.
+_BLOCK_START = re.compile(r"(?=#|>|[-+*] |---|===|~~~|```)")
 
 
 def model_card(config: ModelConfig) -> str:
-    """Return the text of README.md from a bundle's config and its `facts`."""
+    """Return the text of README.md from a bundle's config and its `facts`.
+
+    Facts are anybody's: what is not of the type that the card tells is left out, and no text breaks the page.
+    """
     facts = config.facts
-    unknown = dict.fromkeys(_TEXTS, "not stated")
-    say: dict[str, Any] = {**unknown, **facts}
     labels = [label for label in config.labels if label != config.outside]
     lines = [
         "---",
         "library_name: spanmarker-pipelines",
         "pipeline_tag: token-classification",
         "tags: [ner, named-entity-recognition, span-marker]",
-        f"license: {facts.get('licence_id', 'unknown')}",
+        f"license: {_yaml(facts.get('licence_id'))}",
         "---",
         "",
-        f"# {facts.get('name', 'A span-marker model')}",
+        f"# {_said(facts, 'name', 'A span-marker model')}",
         "",
-        say["description"],
+        _paragraph(_said(facts, "description")),
         "",
         "| | |",
         "| --- | --- |",
         f"| architecture | {config.architecture} |",
-        f"| encoder | {say['encoder_name']} |",
-        f"| training data | {say['training_data']} |",
-        f"| licence | {say['licence']} |",
+        f"| encoder | {_said(facts, 'encoder_name')} |",
+        f"| training data | {_said(facts, 'training_data')} |",
+        f"| licence | {_said(facts, 'licence')} |",
         f"| longest entity | {config.entity_max_length} words |",
         f"| window | {config.max_tokens} tokens; longer sentences are windowed, never truncated |",
         f"| context | {_context(config)} |",
@@ -65,7 +71,7 @@ def model_card(config: ModelConfig) -> str:
         'model.tag_text(["Müller flew to Zürich."])',
         "```",
         "",
-        f"**Not for:** {say['not_for']}",
+        f"**Not for:** {_said(facts, 'not_for')}",
         "",
         f"## Labels ({len(labels)})",
         "",
@@ -79,6 +85,40 @@ def model_card(config: ModelConfig) -> str:
 def card_files(config: ModelConfig) -> dict[str, str]:
     """Return the texts of the files that the card refers to, by name; see `saving.save_bundle`."""
     return {} if config.gate is None else {GATE_DRAWING: curve_svg(config.gate)}
+
+
+def _plain(value: object) -> str:
+    """Return a fact as one line that is neither a table's border nor HTML.
+
+    >>> _plain("a | b\\n<c>")
+    'a \\\\| b \\\\<c>'
+    """
+    text = str(value).encode("utf-8", "replace").decode()  # half a surrogate pair can't be written
+    return re.sub(r"(\\*)([|<])", r"\1\1\\\2", " ".join(text.split()))
+
+
+def _said(facts: dict[str, Any], name: str, otherwise: str = "not stated") -> str:
+    return _plain(facts[name]) if facts.get(name) is not None else otherwise
+
+
+def _paragraph(text: str) -> str:
+    return f"\\{text}" if _BLOCK_START.match(text) else text
+
+
+def _yaml(value: object) -> str:
+    text = "unknown" if value is None else " ".join(str(value).encode("utf-8", "replace").decode().split())
+    return text if _PLAIN_YAML.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def _numbers(facts: object, *names: str) -> bool:
+    """Tell whether these facts are there and are numbers that can be formatted, whole or not.
+
+    >>> _numbers({"f1": 0.5}, "f1"), _numbers({"f1": "0.5"}, "f1"), _numbers("f1", "f1")
+    (True, False, False)
+    """
+    return isinstance(facts, dict) and all(
+        type(value := facts.get(name)) in (int, float) and abs(value) < 1e15 for name in names
+    )
 
 
 def _pairing(config: ModelConfig) -> str:
@@ -101,7 +141,8 @@ def _gate(config: ModelConfig) -> list[str]:
     if gate is None:
         return []
     lines = ["## Gate", "", f"{_WHAT_A_GATE_IS} {_JOINT if config.gated else _FITTED}", ""]
-    if measured := config.facts.get("gate"):
+    measured: Any = config.facts.get("gate")
+    if _numbers(measured, "sentences", "documents", "held_out_entities", "held_out_passing", "target_recall"):
         share = measured["held_out_passing"] / max(1, measured["held_out_entities"])
         lines += [
             f"It was made from {measured['sentences']:,} sentences of {measured['documents']:,} documents without "
@@ -166,7 +207,7 @@ def _scores(facts: dict[str, Any]) -> list[str]:
         f"| {split} | {facts[f'{split}_sentences']} | {facts[f'{split}_precision']:.1%} | "
         f"{facts[f'{split}_recall']:.1%} | {facts[f'{split}_f1']:.1%} |"
         for split in ("dev", "test")
-        if f"{split}_f1" in facts
+        if _numbers(facts, *(f"{split}_{name}" for name in ("sentences", "precision", "recall", "f1")))
     ]
     if not rows:
         return []
@@ -176,11 +217,10 @@ def _scores(facts: dict[str, Any]) -> list[str]:
 
 
 def _training(facts: dict[str, Any]) -> list[str]:
-    if "settings" not in facts:
+    settings = facts.get("settings")
+    if not isinstance(settings, dict) or not _numbers(facts, "train_sentences", "train_entities", "steps"):
         return []
-    rows = [f"- {name}: {value}" for name, value in facts["settings"].items()]
-    counts = (
-        f"{facts['train_sentences']} sentences with {facts['train_entities']} entities, "
-        f"{facts['steps']} steps, {facts['train_seconds']:.0f} s."
-    )
-    return ["## Training", "", counts, "", *rows, ""]
+    rows = [f"- {_plain(name)}: {_plain(value)}" for name, value in settings.items()]
+    seconds = f", {facts['train_seconds']:.0f} s" if _numbers(facts, "train_seconds") else ""
+    sentences = f"{facts['train_sentences']} sentences with {facts['train_entities']} entities"
+    return ["## Training", "", f"{sentences}, {facts['steps']} steps{seconds}.", "", *rows, ""]
