@@ -3,7 +3,7 @@
 from itertools import islice
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from rich.console import Console
 
 from spanmarker_core.data import read_annotated
@@ -27,7 +27,7 @@ class TrainJob(BaseModel):
     encoder_layers: int | None = Field(None, ge=1, description="keep the encoder's first layers only")
     pair_layers: int | None = Field(None, ge=0, description="let markers pair in the top layers only; all if left out")
     gate: bool = Field(False, description="train a gate too: which words start and end entities")
-    gate_weight: float = Field(0.2, ge=0, le=1, description="share of the gate in the loss")
+    gate_weight: float = Field(0.2, gt=0, lt=1, description="share of the gate in the loss")
     gate_share: float = Field(0.05, ge=0, le=1, description="with a gate: share of spans at other words to train on")
     entity_max_length: int = Field(8, ge=1, description="words of the longest entity")
     max_tokens: int = Field(256, ge=16, description="tokens of a window")
@@ -51,6 +51,12 @@ class TrainJob(BaseModel):
     training_data: str | None = Field(None, description="for the card: name and source of the data")
     encoder_name: str | None = Field(None, description="for the card: name of the encoder")
     not_for: str | None = Field(None, description="for the card: what the model must not be used for")
+
+    @model_validator(mode="after")
+    def _options_of_a_gate(self) -> "TrainJob":
+        if not self.gate and (given := sorted({"gate_weight", "gate_share"} & self.model_fields_set)):
+            raise ValueError(f"{', '.join(given)} given, and no gate is trained: give gate too, or leave them out")
+        return self
 
     def settings(self) -> TrainingSettings:
         """Return the plain arguments that the core takes."""

@@ -38,11 +38,11 @@ def evaluate(
     from spanmarker_core.evaluation.run import evaluate as score
 
     folder = absolute(report) if report else None
-    if folder:
-        prepare_report(folder)
     info = read_info(model)
     sentences = read_annotated(data, scheme)
     tagger = load(model, device, dtype, gate)
+    if folder:  # last of the checks: it makes the folder
+        prepare_report(folder)
     began = monotonic()
     result = score(tagger, sentences, decoder=decoder, threshold=threshold)
     seconds = monotonic() - began

@@ -30,7 +30,7 @@ def train(
     gate: Annotated[
         bool | None, typer.Option("--gate/--no-gate", help="Train a gate too, for speed.  [default: no]")
     ] = None,
-    gate_weight: Annotated[float | None, typer.Option(help="Share of the gate in the loss.  [default: 0.2]")] = None,
+    gate_weight: Annotated[float | None, typer.Option(help="Of the gate, in the loss.  [default: 0.2]")] = None,
     gate_share: Annotated[
         float | None, typer.Option(help="With a gate: share of other spans to train on.  [default: 0.05]")
     ] = None,

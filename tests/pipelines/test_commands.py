@@ -45,6 +45,13 @@ def test_evaluate_says_at_once_that_it_cannot_write(tiny_bundle, data):
     assert data.read_text(encoding="utf-8").startswith("{")
 
 
+def test_evaluate_leaves_nothing_where_its_data_is_missing(tiny_bundle, tmp_path):
+    options = ("--data", tmp_path / "none.jsonl", "--report", tmp_path / "report")
+    done = spanmarker("evaluate", "--model", tiny_bundle, *options)
+    assert (done.returncode, done.stderr.split("]")[0]) == (1, "spanmarker: [data.not_found")
+    assert not (tmp_path / "report").exists()
+
+
 def test_import_checkpoint(tmp_path):
     done = spanmarker("import-checkpoint", GOLDEN / "roberta", tmp_path / "bundle")
     assert done.returncode == 0, done.stderr

@@ -82,6 +82,20 @@ def test_a_training_job_hands_its_speed_options_on():
     assert (settings.gate, settings.gate_weight, settings.gate_share, settings.pair_layers) == (True, 0.3, 0.1, 1)
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"gate_weight": 0.3, "gate_share": 0.1}, "gate_share, gate_weight given, and no gate is trained"),
+        ({"gate": False, "gate_share": 0.1}, "gate_share given, and no gate is trained"),
+        ({"gate": True, "gate_weight": 0}, "gate_weight: "),
+        ({"gate": True, "gate_weight": 1}, "gate_weight: "),
+    ],
+)
+def test_options_of_a_gate_need_one_and_train_both_parts(options, says):
+    with pytest.raises(PipelineError, match=says):
+        read_job(TrainJob, None, {"train": "t", "dev": "d", "encoder": "e", "output": "o", **options})
+
+
 def test_the_parent_needs_no_torch():
     code = "import sys, pipelines.run, pipelines.jobs, pipelines.engines.local; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
