@@ -7,10 +7,13 @@ python -m tests.benchmarks table    print the tables of an earlier run again
 
 import argparse
 import json
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from spanmarker_core.bundle import gate_threshold, read_info
 from spanmarker_core.errors import CodedError
 from tests.benchmarks.contestants import Bundle, config_of, entries, our_bundles
 from tests.benchmarks.end_to_end import DEMO, tag_corpus
@@ -28,6 +31,10 @@ from tests.parity.span_marker_environment import python_with_span_marker
 PARTS = ("workloads", "growth", "end-to-end")
 
 
+class Unusable(Exception):
+    """Something on the command line that can't be used, in words."""
+
+
 def main() -> None:
     """Read the command line and do what it says."""
     arguments = parser().parse_args()
@@ -35,10 +42,10 @@ def main() -> None:
         if arguments.do == "model":
             print(bench_model(arguments.output / "model", _say, arguments.train_sentences))
         elif arguments.do == "table":
-            print(markdown(json.loads((arguments.output / "results.json").read_text(encoding="utf-8"))))
+            print(markdown(_results(arguments.output / "results.json")))
         else:
             run(arguments)
-    except (CodedError, ExportError, Disagreement, WorkerFailed) as error:
+    except (CodedError, ExportError, Disagreement, Unusable, WorkerFailed) as error:
         sys.exit(str(error))
 
 
@@ -55,22 +62,51 @@ def parser() -> argparse.ArgumentParser:
     add("--python", type=Path, help="an interpreter that has span_marker 1.8.1; else .venv-span-marker is made")
     add("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     add("--workload", action="append", help="only workloads with this in their name")
-    add("--sentences", type=int, default=240, help="sentences of each sentence workload")
-    add("--document-sentences", type=int, default=120, help="sentences of each document workload, about")
-    add("--growth-words", type=int, default=2000, help="words of each point of growth, about")
-    add("--rounds", type=int, default=5)
-    add("--threads", type=int, default=2)
+    add("--sentences", type=positive, default=240, help="sentences of each sentence workload")
+    add("--document-sentences", type=positive, default=120, help="sentences of each document workload, about")
+    add("--growth-words", type=positive, default=2000, help="words of each point of growth, about")
+    add("--rounds", type=positive, default=5)
+    add("--threads", type=positive, default=2)
     add("--device", default="cpu", help="cpu, cuda, cuda:1, ...")
     add("--dtype", default="float32", help="float32, or bfloat16 on a GPU: in ours as it offers it, else by autocast")
-    add("--window", type=int, default=256, help="tokens of a window, for sentences")
-    add("--document-window", type=int, default=512, help="the same with context")
+    add("--window", type=positive, default=256, help="tokens of a window, for sentences")
+    add("--document-window", type=positive, default=512, help="the same with context")
     add("--digitalgov", type=Path, default=DEMO, help="corpus for end to end; else the sample's web pages")
-    add("--train-sentences", type=int, help="for a quick try: train on the first so many sentences of each set")
+    add("--train-sentences", type=positive, help="for a quick try: train on the first so many sentences of each set")
     return found
+
+
+def positive(text: str) -> int:
+    """Read a whole number of 1 or more.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    with suppress(ValueError):
+        if (value := int(text)) >= 1:
+            return value
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what can't be used before hours are spent on the rest.
+
+    Raises:
+        CoreError: of a bundle, or of a gate that it lacks.
+        Unusable: of other files.
+    """
+    named = [] if arguments.model is None else [Bundle("", arguments.model, "auto")]
+    for bundle in [*named, *arguments.bundle]:
+        gate_threshold(read_info(bundle.path).config, bundle.gate, bundle.path)
+    if arguments.python is not None and not os.access(arguments.python, os.X_OK):
+        raise Unusable(f"--python {arguments.python} is not a program that can be run.")
+    if "end-to-end" in arguments.parts and not arguments.digitalgov.exists():
+        raise Unusable(f"--digitalgov {arguments.digitalgov} does not exist.")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure everything asked for; results are written after every step, so that an end loses little."""
+    check(arguments)
     output = arguments.output
     work = output / "work"
     work.mkdir(parents=True, exist_ok=True)
@@ -117,6 +153,15 @@ def run(arguments: argparse.Namespace) -> None:
         results["end_to_end"] = [tag_corpus(b, arguments.digitalgov, work / "tagged", options) for b in bundles]
         _write(output, results)
     print(markdown(results))
+
+
+def _results(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Unusable(f"{path} does not exist: name the --output of an earlier run.") from None
+    except (OSError, ValueError) as error:
+        raise Unusable(f"{path} can't be read: {error}") from error
 
 
 def _facts(model: Path) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Who takes part: an entry is a worker process with the settings that it runs a workload under."""
 
+import argparse
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,8 +36,13 @@ class Bundle:
 
         >>> Bundle.parse("late=out/late:on").gate
         'on'
+
+        Raises:
+            argparse.ArgumentTypeError: it is neither.
         """
-        name, _, rest = text.partition("=")
+        name, equals, rest = text.partition("=")
+        if not (name and equals and rest):
+            raise argparse.ArgumentTypeError(f"{text!r} is not NAME=PATH or NAME=PATH:GATE")
         path, colon, gate = rest.rpartition(":")
         if colon and gate in ("on", "off", "auto"):
             return cls(name, Path(path), gate)
