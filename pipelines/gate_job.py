@@ -1,13 +1,16 @@
 """`spanmarker gate fit`: unlabelled documents and a bundle in, the bundle with a gate out."""
 
+import hashlib
 import heapq
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from rich.console import Console
 
 from pipelines.plan import plan_shards
@@ -24,6 +27,8 @@ _SHARDS = 32
 _SHARD_BYTES = 1 << 20
 #: One document gives at most this share of the sentences, so that many documents are seen, but no fewer than that.
 _DOCUMENT_SHARE, _DOCUMENT_SENTENCES = 0.05, 20
+#: A gate is fitted to some documents, stopped by others and measured on others again.
+_LEAST_DOCUMENTS = 3
 
 
 class GateJob(BaseModel):
@@ -48,6 +53,57 @@ class GateJob(BaseModel):
     def _one_pattern(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
 
+    @model_validator(mode="after")
+    def _fits_together(self) -> "GateJob":
+        problems = []
+        if self.id_column == self.text_column:
+            problems.append(f"id_column and text_column are both {self.id_column!r}")
+        if self.scheme is not None and self.annotated is None:
+            problems.append("scheme says how annotated sentences are tagged: give annotated too, or leave it out")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+
+@dataclass(slots=True)
+class Corpus:
+    """What was read of a corpus.
+
+    Attributes:
+        parts: the windows of each document that has sentences.
+        sentences: how many there are in `parts`.
+        copies: documents left out since their text had been met.
+        rejects: records that are no documents, by code.
+        more_documents: whether documents were left when there were enough sentences.
+        more_sentences: whether sentences of documents were left, since one document gives so many at most.
+    """
+
+    parts: list[Windows] = field(default_factory=list)
+    sentences: int = 0
+    copies: int = 0
+    rejects: Counter[str] = field(default_factory=Counter)
+    more_documents: bool = False
+    more_sentences: bool = False
+
+    def counts(self) -> str:
+        """Return what was read and what was left out, in words.
+
+        >>> Corpus(copies=2, rejects=Counter(null_text=1)).counts()
+        '0 sentences of 0 documents; left out: 2 copies of documents, 1 rejected record (null_text 1)'
+        """
+        left_out = [f"{self.copies:,} {'copy of a document' if self.copies == 1 else 'copies of documents'}"]
+        rejected = self.rejects.total()
+        codes = ", ".join(f"{code} {count:,}" for code, count in self.rejects.most_common())
+        left_out.append(f"{rejected:,} rejected record{'' if rejected == 1 else 's'} ({codes})")
+        left_out = [words for words, count in zip(left_out, (self.copies, rejected), strict=True) if count]
+        ending = f"; left out: {', '.join(left_out)}" if left_out else ""
+        return f"{self.sentences:,} sentences of {len(self.parts):,} documents{ending}"
+
+    def too_small(self, problem: str, more: bool) -> CoreError:
+        """Return the error that says so, with the remedy: `more` of this corpus, or a larger one."""
+        remedy = "Raise --sentences: the corpus has more." if more else "Name more files, with other documents."
+        return CoreError("gate.corpus_too_small", problem=problem, read=f"Read: {self.counts()}.", remedy=remedy)
+
 
 def run_gate_fit(job: GateJob, console: Console) -> None:
     """Read text, run the model over it, fit the gate, write the bundle and say what the gate does.
@@ -70,14 +126,25 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     check_output(job.output)
+    if Path(job.output).resolve().is_relative_to(info.path.resolve()):
+        raise CoreError("bundle.output_inside", path=job.output, bundle=info.path)
     annotated = list(read_annotated(job.annotated, job.scheme)) if job.annotated else None
     began = monotonic()
     model = load(info.path, job.device, gate="off")
-    windows = read_windows(job, info.config.context, model.packer)
-    sentences, documents = (len(np.unique(numbers)) for numbers in (windows.word_sentence, windows.document))
-    say(f"{sentences:,} sentences of {documents:,} documents; the model scores all their spans")
+    corpus = read_corpus(job, info.config.context, model.packer)
+    if (found := len(corpus.parts)) < _LEAST_DOCUMENTS:
+        problem = f"the corpus gave {found} documents with text, and a gate takes {_LEAST_DOCUMENTS} or more"
+        raise corpus.too_small(problem, corpus.more_documents)
+    say(f"Read {corpus.counts()}. The model scores all their spans.")
     dtype = stored_dtype(info.path)
-    fitted = fit_gate(model, windows, job.target_recall, annotated, dtype, say)
+    try:
+        fitted = fit_gate(model, Windows.concatenate(corpus.parts), job.target_recall, annotated, dtype, say)
+    except CoreError as error:
+        if error.code != "gate.too_few_entities":
+            raise
+        problem = "the model finds {found} entities in the text kept to measure the gate, which takes {limit} or more"
+        problem = problem.format(**error.values)
+        raise corpus.too_small(problem, corpus.more_documents or corpus.more_sentences) from error
     files = card_files(fitted.config)
     tokenizer = model.packer.tokenizer
     digest = save_bundle(job.output, fitted.config, model.network, tokenizer, model_card(fitted.config), dtype, files)
@@ -92,25 +159,34 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
     say("The gate is off unless it is asked for, as in `spanmarker tag --gate on`: it was not part of the training.")
 
 
-def read_windows(job: GateJob, context: Context, packer: Packer) -> Windows:
+def read_corpus(job: GateJob, context: Context, packer: Packer) -> Corpus:
     """Read sentences of the corpus until there are enough, and pack them as the bundle is tagged.
 
-    Sentences of all documents have different numbers.
+    Sentences of all documents have different numbers. Equal texts count once: a gate that is measured on a copy of
+    what it was fitted to would promise too much.
     """
-    parts: list[Windows] = []
-    number = 0
+    corpus = Corpus()
+    seen: set[bytes] = set()
     at_most = max(_DOCUMENT_SENTENCES, int(_DOCUMENT_SHARE * job.sentences))
-    for text in _texts(job):
-        bounds = list(islice(split_sentences(text, job.language), min(at_most, job.sentences - number)))
+    for text in _texts(job, corpus.rejects):
+        if corpus.sentences >= job.sentences:
+            corpus.more_documents = True
+            break
+        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        if digest in seen:
+            corpus.copies += 1
+            continue
+        limit = min(at_most, job.sentences - corpus.sentences)
+        bounds = list(islice(split_sentences(text, job.language), limit + 1))
+        if len(bounds) > limit:
+            corpus.more_sentences = True
+            bounds.pop()
         if not bounds:
             continue
-        parts.append(_pack(packer, context, text, bounds, len(parts), number))
-        number += len(bounds)
-        if number >= job.sentences:
-            break
-    if not parts:
-        raise CoreError("gate.too_few_documents", found=0, limit=3)
-    return Windows.concatenate(parts)
+        seen.add(digest)
+        corpus.parts.append(_pack(packer, context, text, bounds, len(corpus.parts), corpus.sentences))
+        corpus.sentences += len(bounds)
+    return corpus
 
 
 def _pack(
@@ -126,8 +202,8 @@ def _pack(
     )
 
 
-def _texts(job: GateJob) -> Iterator[str]:
-    """Yield texts of the corpus, one from each of some shards in turn.
+def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
+    """Yield texts of the corpus, one from each of some shards in turn, and count the records that are none.
 
     The shards are those whose names end in the smallest digests: any of the corpus, and the same ones every time.
     """
@@ -140,7 +216,7 @@ def _texts(job: GateJob) -> Iterator[str]:
         job="gate",
     )
     shards = heapq.nsmallest(_SHARDS, found, key=lambda shard: shard.name.rpartition("-")[2])
-    sources = [_shard_texts(shard, job) for shard in shards]
+    sources = [_shard_texts(shard, job, rejects) for shard in shards]
     while sources:
         for source in list(sources):
             text = next(source, None)
@@ -150,6 +226,8 @@ def _texts(job: GateJob) -> Iterator[str]:
                 yield text
 
 
-def _shard_texts(shard: Shard, job: GateJob) -> Iterator[str]:
+def _shard_texts(shard: Shard, job: GateJob, rejects: Counter[str]) -> Iterator[str]:
     for batch in read(shard, job.id_column, job.text_column):
+        for reject in batch.rejects:
+            rejects[reject.code] += max(1, reject.n_documents)  # a damaged file counts too
         yield from batch.documents["text"].to_pylist()

@@ -79,6 +79,8 @@ class CoreError(CodedError):
         "bundle.weights_mismatch": "{path}: weights and config disagree: {problem}.",
         "bundle.output_exists": "{path} already exists and is not empty. Choose another --output or remove it.",
         "bundle.output_not_writable": "{path} can't be written: {reason}. Choose another --output.",
+        "bundle.output_inside": "{path} lies inside the bundle {bundle}, which stays as it is. "
+        "Choose another --output.",
         # encoders
         "encoder.no_position_ids": "{encoder} can't carry levitated markers: {reason}. "
         "Use an encoder with absolute positions, such as BERT, RoBERTa, XLM-RoBERTa, ELECTRA or DistilBERT.",
@@ -120,6 +122,7 @@ class CoreError(CodedError):
         "measured on others: it takes {limit} or more. Name more files, or cut long documents into parts.",
         "gate.too_few_entities": "the model finds {found} entities in the text that is kept to measure the gate, and "
         "below {limit} a recall says little. Raise --sentences, or name text with more of what the model was made for.",
+        "gate.corpus_too_small": "{problem}. {read} {remedy}",
         # label schemes
         "labels.bad_tag": "tag {tag!r} at word {word} is not a tag of scheme {scheme}: {problem}.",
         "labels.bad_sequence": "tag {tag!r} at word {word} can't follow {previous} in scheme {scheme}.",

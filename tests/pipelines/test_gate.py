@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pipelines.gate_job import GateJob, read_windows, run_gate_fit
+from pipelines.errors import PipelineError
+from pipelines.gate_job import GateJob, read_corpus, run_gate_fit
+from pipelines.jobs import read_job
 from spanmarker_core.bundle import read_info
 from spanmarker_core.errors import CoreError
+from spanmarker_core.windows import Windows
 from tests.pipelines.helpers import all_rows, documents, rows, tag, write_jsonl
 from tests.pipelines.test_commands import SENTENCE, spanmarker
 from tests.tiny import GATE
@@ -20,6 +23,11 @@ from tests.tiny import tiny_bundle as write_bundle
 def gated(tmp_path_factory):
     """The tiny bundle with a gate beside it, which is only used when asked for."""
     return write_bundle(tmp_path_factory.mktemp("gated") / "bundle", gate=GATE)
+
+
+def others(count):
+    """Documents of different texts."""
+    return [{**row, "text": f"{row['text']} It was {number}."} for number, row in enumerate(documents(count))]
 
 
 @pytest.fixture
@@ -76,7 +84,7 @@ def test_evaluate_refuses_a_gate_that_is_not_there(tiny_bundle, data, gate, code
 
 
 def test_fit_writes_a_bundle_that_tags_with_and_without_its_gate(tmp_path, tiny_bundle):
-    corpus = write_jsonl(tmp_path / "corpus.jsonl", [*documents(200), {"id": "n", "text": None}])
+    corpus = write_jsonl(tmp_path / "corpus.jsonl", [*others(200), {"id": "n", "text": None}])
     before = {path.name: path.read_bytes() for path in tiny_bundle.iterdir()}
     options = ("--model", tiny_bundle, "--corpus", corpus, "--sentences", 200, "--target-recall", 0.9)
     done = spanmarker("gate", "fit", *options, "--output", tmp_path / "b")
@@ -117,12 +125,69 @@ def test_fit_reports_every_error_of_its_job(tmp_path):
 
 @pytest.mark.parametrize("wanted", [7, 60])
 def test_text_comes_from_many_files_and_no_document_gives_more_than_its_share(tmp_path, tiny, wanted):
-    text = "He flew to Paris. " * 40
     for number in range(12):
-        write_jsonl(tmp_path / f"{number}.jsonl", [{"id": f"{number}-{row}", "text": text} for row in range(20)])
+        texts = {f"{number}-{row}": f"Flight {number} of {row}. " * 40 for row in range(20)}
+        write_jsonl(tmp_path / f"{number}.jsonl", [{"id": id_, "text": text} for id_, text in texts.items()])
     job = GateJob(model=str(tiny), corpus=[f"{tmp_path}/*.jsonl"], output=str(tmp_path / "out"), sentences=wanted)
-    windows = read_windows(job, tiny.config.context, tiny.packer)
+    corpus = read_corpus(job, tiny.config.context, tiny.packer)
+    assert corpus.more_documents
+    windows = Windows.concatenate(corpus.parts)
     _, of_documents = np.unique(windows.document, return_counts=True)
     assert sorted(set(windows.word_sentence.tolist())) == list(range(wanted))
     assert of_documents.max() <= 20
     assert of_documents.sum() == wanted
+
+
+def fit_job(tmp_path, model, records, **options):
+    corpus = write_jsonl(tmp_path / "corpus.jsonl", records)
+    return GateJob(model=str(model), corpus=[str(corpus)], output=str(tmp_path / "out"), **options)
+
+
+def test_equal_texts_count_once_and_what_is_left_out_is_told(tmp_path, tiny, tiny_bundle):
+    plain = others(5)
+    copies = [{"id": f"copy-{number}", "text": plain[0]["text"]} for number in range(3)]
+    broken = [{"id": "n", "text": None}, {"id": "m", "text": None}, {"id": None, "text": "He flew."}]
+    job = fit_job(tmp_path, tiny_bundle, [*plain, *copies, *broken])
+    corpus = read_corpus(job, tiny.config.context, tiny.packer)
+    assert (len(corpus.parts), corpus.more_documents) == (5, False)
+    told = "left out: 3 copies of documents, 3 rejected records (null_text 2, null_id 1)"
+    assert corpus.counts() == f"{corpus.sentences} sentences of 5 documents; {told}"
+    with pytest.raises(CoreError, match=r"gate.corpus_too_small.* the model finds \d+ entities") as caught:
+        run_gate_fit(job, Console(file=io.StringIO()))
+    assert f"Read: {corpus.counts()}. Name more files" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("records", "sentences", "remedy"),
+    [
+        (2, 3000, "the corpus gave 2 documents .* Name more files"),
+        (9, 30, "the corpus gave 2 documents .* Raise --sentences"),
+        (9, 80, "the model finds .* Raise --sentences"),
+    ],
+)
+def test_too_little_text_is_told_with_its_remedy(tmp_path, tiny_bundle, records, sentences, remedy):
+    texts = [{"id": str(number), "text": f"Flight {number} was it. " * 40} for number in range(records)]
+    job = fit_job(tmp_path, tiny_bundle, texts, sentences=sentences)
+    with pytest.raises(CoreError, match=f"gate.corpus_too_small.*{remedy}"):
+        run_gate_fit(job, Console(file=io.StringIO()))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_corpus_of_rejects_is_told_as_that(tmp_path, tiny_bundle):
+    job = fit_job(tmp_path, tiny_bundle, [{"id": str(number), "text": None} for number in range(4)])
+    with pytest.raises(CoreError, match=r"gate.corpus_too_small.*left out: 4 rejected records \(null_text 4\)"):
+        run_gate_fit(job, Console(file=io.StringIO()))
+
+
+@pytest.mark.parametrize(("output", "code"), [("s3://bucket/b", "bundle.output_not_writable"), (None, "output_inside")])
+def test_fit_writes_to_local_folders_outside_its_model(tmp_path, tiny_bundle, output, code):
+    job = fit_job(tmp_path, tiny_bundle, documents(3)).model_copy(update={"output": output or f"{tiny_bundle}/gated"})
+    with pytest.raises(CoreError, match=code):
+        run_gate_fit(job, Console(file=io.StringIO()))
+    assert not (tiny_bundle / "gated").exists()
+
+
+def test_options_of_a_fit_fit_together():
+    values = {"model": "m", "corpus": ["c"], "output": "o", "id_column": "text", "scheme": "IOB2"}
+    with pytest.raises(PipelineError, match=r"both 'text'; scheme says .* give annotated too"):
+        read_job(GateJob, None, values)
