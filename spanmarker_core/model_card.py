@@ -117,7 +117,7 @@ def _numbers(facts: object, *names: str) -> bool:
     (True, False, False)
     """
     return isinstance(facts, dict) and all(
-        type(value := facts.get(name)) in (int, float) and abs(value) < 1e15 for name in names
+        type(value := facts.get(name, "")) in (int, float) and abs(value) < 1e15 for name in names
     )
 
 
