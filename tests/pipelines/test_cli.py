@@ -1,6 +1,6 @@
+import resource
 import subprocess
 import sys
-import time
 
 import pytest
 from typer.testing import CliRunner
@@ -10,13 +10,15 @@ from tests.pipelines.helpers import documents, tag, write_jsonl
 
 
 def test_help_is_quick():
-    start = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     code = "import sys; sys.argv = ['spanmarker', '--help']\nfrom pipelines.cli import main\ntry: main()\n"
     code += "finally: assert not {'torch', 'transformers', 'pyarrow'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "tag" in done.stdout
     assert "status" in done.stdout
-    assert time.perf_counter() - start < 3  # under 1 s alone; tests share the machine
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Processor time, which other work on the machine hardly changes: about half a second.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
 
 
 def test_a_fault_is_one_message_and_exit_code_1(monkeypatch, capsys, tmp_path, tiny_bundle):
