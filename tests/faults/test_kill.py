@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -29,8 +30,12 @@ def finish(process):
 
 def workers_of(process):
     """The processes that write: the children of the job but for multiprocessing's own helper."""
-    found = psutil.Process(process.pid).children(recursive=True)
-    return [child for child in found if "spawn_main" in " ".join(child.cmdline())]
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile, or has ended and waits for its parent to see
+            if "spawn_main" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 def assert_every_entry_has_its_files(out):
