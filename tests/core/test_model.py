@@ -62,8 +62,8 @@ def batch_of(windows, config):
     return Batch.build(windows, candidate_spans(windows, config.entity_max_length))
 
 
-def dense_logits(network: SpanMarkerModel, config, batch: Batch) -> torch.Tensor:
-    """The same scores the slow way: text and all markers in one row, padded to the longest, square mask."""
+def dense_encoder(network: SpanMarkerModel, config):
+    """The network's encoder with transformers' own attention."""
     values = dict(config.encoder)
     encoder = AutoModel.from_config(
         AutoConfig.for_model(values.pop("model_type"), **values), attn_implementation="eager"
@@ -71,6 +71,12 @@ def dense_logits(network: SpanMarkerModel, config, batch: Batch) -> torch.Tensor
     if hasattr(encoder, "pooler"):
         encoder.pooler = None
     encoder.load_state_dict(network.encoder.state_dict())
+    return encoder
+
+
+def dense_logits(network: SpanMarkerModel, config, batch: Batch) -> torch.Tensor:
+    """The same scores the slow way: text and all markers in one row, padded to the longest, square mask."""
+    encoder = dense_encoder(network, config)
     rows, longest = [], 0
     for window in range(len(batch.token_offsets) - 1):
         text = batch.token_ids[batch.token_offsets[window] : batch.token_offsets[window + 1]]

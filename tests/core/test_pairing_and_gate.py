@@ -15,7 +15,7 @@ from spanmarker_core.gate import Gate, gate_targets, least_probability, passing,
 from spanmarker_core.models.span_marker import SpanMarkerModel, encoder_layers
 from spanmarker_core.spans import candidate_spans
 from spanmarker_core.windows import Context
-from tests.core.test_model import SENTENCES, batch_of
+from tests.core.test_model import SENTENCES, batch_of, dense_encoder
 from tests.tiny import FAMILIES, tiny_model
 
 
@@ -35,13 +35,7 @@ def late(family, pair_layers, gate_width=None):
 
 def dense_late_logits(network, config, batch, pair_layers):
     """`dense_logits`, with the partner hidden in the layers below the top `pair_layers`."""
-    values = dict(config.encoder)
-    encoder = AutoModel.from_config(
-        AutoConfig.for_model(values.pop("model_type"), **values), attn_implementation="eager"
-    ).eval()
-    if hasattr(encoder, "pooler"):
-        encoder.pooler = None
-    encoder.load_state_dict(network.encoder.state_dict())
+    encoder = dense_encoder(network, config)
     masks = {}
 
     def hide(layer, args, kwargs, place):
