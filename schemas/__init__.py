@@ -4,11 +4,23 @@ Ranges are half-open. Character offsets count Unicode code points of the documen
 came in; word offsets count the words of one sentence. A changed column is a new version.
 """
 
+from schemas.annotated import ANNOTATED_SAMPLES, GOLD_PROBLEMS
 from schemas.annotations import ANNOTATIONS
 from schemas.documents import DOCUMENTS
+from schemas.prepared import PREPARED
 from schemas.rejects import REJECTS
 from schemas.samples import SAMPLES
 from schemas.sentences import SENTENCES
 from schemas.tables import Table
 
-__all__ = ["ANNOTATIONS", "DOCUMENTS", "REJECTS", "SAMPLES", "SENTENCES", "Table"]
+__all__ = [
+    "ANNOTATED_SAMPLES",
+    "ANNOTATIONS",
+    "DOCUMENTS",
+    "GOLD_PROBLEMS",
+    "PREPARED",
+    "REJECTS",
+    "SAMPLES",
+    "SENTENCES",
+    "Table",
+]

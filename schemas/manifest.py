@@ -1,8 +1,29 @@
-"""Manifest entries: what one finished shard holds, one JSON file a shard, published after its outputs."""
+"""Manifest entries: what one finished shard holds, one JSON file a shard, published after its outputs.
 
-from dataclasses import dataclass
+When there are many, entries move from their files into one table, `manifest/entries.parquet`, sorted by shard.
+"""
+
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import pyarrow as pa
+
+from schemas.tables import Table
 
 MANIFEST_VERSION = 3
+
+#: Paths are bytes, since not every file name is UTF-8.
+ENTRIES = Table.define(
+    "entries",
+    1,
+    ("shard", pa.string(), "name of the shard; the table is sorted by it, and each is there once"),
+    ("job", pa.string(), "digest of the job identity that made the rows"),
+    ("source", pa.binary(), "file that the shard was read from; for text files the folder of `files`"),
+    ("files", pa.list_(pa.binary()), "text files of the shard, below `source`; else none"),
+    ("outputs", pa.map_(pa.string(), pa.int64()), "size in bytes of each output file, by its table"),
+    ("entry", pa.large_binary(), "the whole entry, as JSON"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +53,29 @@ class Entry:
     peak_rss_bytes: int  # of the worker process, up to the end of this shard
     outputs: dict[str, Output]  # by table name
     versions: dict[str, str]  # of the code and of the libraries that decide the rows
+    data: dict[str, Any] = field(default_factory=dict)  # of annotated data: their `DataSummary`
+
+    def to_json(self, indent: int | None = None) -> bytes:
+        """Return the entry as JSON; file names that are no UTF-8 keep their bytes."""
+        values = {name: getattr(self, name) for name in _FIELDS}  # `asdict` copies everything, which takes long
+        values["outputs"] = {
+            table: {"rows": output.rows, "n_bytes": output.n_bytes, "blake2b": output.blake2b}
+            for table, output in self.outputs.items()
+        }
+        return json.dumps(values, indent=indent, ensure_ascii=False).encode("utf-8", "surrogateescape")
+
+    @classmethod
+    def from_json(cls, content: bytes) -> "Entry":
+        """Return the entry that `to_json` wrote.
+
+        Raises:
+            ValueError, KeyError, TypeError, AttributeError: it is none of this version.
+        """
+        values = json.loads(content.decode("utf-8", "surrogateescape"))
+        if values["version"] != MANIFEST_VERSION:
+            raise ValueError(f"manifest version {values['version']}, and this program reads {MANIFEST_VERSION}")
+        values["outputs"] = {table: Output(**output) for table, output in values["outputs"].items()}
+        return cls(**values)
+
+
+_FIELDS = tuple(each.name for each in fields(Entry))

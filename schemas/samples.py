@@ -3,7 +3,8 @@
 A sample holds one or more sentences to tag, or a part of a long one, and their context. Candidate spans are not
 stored: they are all runs of up to `entity_max_length` words that begin at a word with `word_tag` and stay in its
 sentence.
-Every word of a document has `word_tag` in exactly one of its samples. Rows of a document are contiguous.
+Every word of a document has `word_tag` in exactly one of its samples. Rows of a document are contiguous. In files, a
+record batch is a run: windows of a bounded size; see `schemas.prepared`, which is stored beside them.
 """
 
 import pyarrow as pa

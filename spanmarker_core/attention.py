@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
+from spanmarker_core.models.batch import on_device
 from spanmarker_core.ragged import ragged_offsets
 
 #: Name to put in an encoder config's `_attn_implementation`.
@@ -55,9 +56,9 @@ class Rows:
         items = self.offsets[:-1, None] + np.where(real, column, 0)
         row, place = np.nonzero(real)
         slots = (row[:, None] * heads + head.T) * self.shape[2] + place[:, None]
-        self._places = _on(items[:, None] * heads + head, device)
-        self._slots = _on(slots, device)
-        self.padding = None if real.all() else torch.from_numpy(~real).to(device, non_blocking=True)
+        self._places = on_device((items[:, None] * heads + head).ravel(), device)
+        self._slots = on_device(slots.ravel(), device)
+        self.padding = None if real.all() else on_device(~real, device)
 
     def pad(self, packed: Tensor) -> Tensor:
         """[items, heads, size] -> [rows, heads, longest, size]."""
@@ -90,15 +91,25 @@ class TextPass:
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
         """Attend within windows: [tokens, heads, size] -> the same."""
         q, k, v = (self.rows.pad(x) for x in (query, key, value))
-        # Laid out once as the products of all marker chunks need them.
-        self.keys.append((k.transpose(2, 3) * scaling).contiguous())
-        self.values.append(v)
+        self._keep(k, v, scaling)
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=self._mask, dropout_p=dropout, scale=scaling)
         return self.rows.pack(attended)
 
+    def _keep(self, key: Tensor, value: Tensor, scaling: float) -> None:
+        # Laid out once as the products of all marker chunks need them.
+        self.keys.append((key.transpose(2, 3) * scaling).contiguous())
+        self.values.append(value)
+
+
+class StatesPass(TextPass):
+    """Attention of text within its own window; keeps no layer's keys and values, for models without markers."""
+
+    def _keep(self, key: Tensor, value: Tensor, scaling: float) -> None:
+        pass
+
 
 class MarkerPass:
-    """Attention of markers over the text of their window, themselves and, where they pair, their partner.
+    """Attention of markers over the text of their window and, unless told otherwise, themselves and their partner.
 
     Paired markers are packed as start, end, start, end, …: the partner of marker `i` is `i ^ 1`. Below the
     layer where pairing begins a marker depends on its own word alone, so that one start and one end marker a
@@ -110,6 +121,7 @@ class MarkerPass:
         pairs: a row of paired markers for each of these windows.
         singles: a row of single markers for each of these windows; None where all layers pair.
         members: int64 [pairs], the single marker that each paired one continues.
+        itself, partner: whether a marker sees itself and, where it is paired, its partner.
     """
 
     def __init__(
@@ -119,11 +131,14 @@ class MarkerPass:
         pairs: Rows,
         singles: Rows | None = None,
         members: Tensor | None = None,
+        itself: bool = True,
+        partner: bool = True,
     ) -> None:
         self.text = text
         self.windows = slice(*windows)
         self.rows = pairs if singles is None else singles
         self.paired = singles is None
+        self._itself, self._partner = itself, partner
         self.layer = 0
         self._pairs, self._members = pairs, members
         self._text_length = int(np.diff(text.rows.offsets)[self.windows].max(initial=0))
@@ -142,19 +157,21 @@ class MarkerPass:
         keys = self.text.keys[self.layer][self.windows, :, :, : self._text_length].flatten(0, 1)
         values = self.text.values[self.layer][self.windows, :, : self._text_length].flatten(0, 1)
         self.layer += 1
-        own = [(query * key).sum(-1)]
-        if self.paired:
-            own.append((query * _swap_pairs(key)).sum(-1))
+        # Which markers each sees beside the text, as what puts them in the places of those that see them.
+        beside = [_same] if self._itself else []
+        if self.paired and self._partner:
+            beside.append(_swap_pairs)
         scores = torch.baddbmm(self._bias(keys), self.rows.pad(query).flatten(0, 1), keys)
-        own_scores = self.rows.pad(torch.stack(own, dim=-1) * scaling).flatten(0, 1)
-        weights = torch.cat([scores, own_scores], dim=-1).softmax(dim=-1)
-        weights = F.dropout(weights, dropout, training=dropout > 0)
-        seen = self.rows.pack((weights[..., : self._text_length] @ values).view(*self.rows.shape, -1))
-        own_weights = self.rows.pack(weights[..., self._text_length :].reshape(*self.rows.shape, -1))
-        seen = torch.addcmul(seen, own_weights[..., :1], value)
-        if self.paired:
-            seen = torch.addcmul(seen, own_weights[..., 1:], _swap_pairs(value))
-        return seen
+        if beside:
+            marker_scores = torch.stack([(query * seen(key)).sum(-1) for seen in beside], dim=-1) * scaling
+            scores = torch.cat([scores, self.rows.pad(marker_scores).flatten(0, 1)], dim=-1)
+        weights = F.dropout(scores.softmax(dim=-1), dropout, training=dropout > 0)
+        attended = self.rows.pack((weights[..., : self._text_length] @ values).view(*self.rows.shape, -1))
+        if beside:
+            marker_weights = self.rows.pack(weights[..., self._text_length :].reshape(*self.rows.shape, -1))
+            for place, seen in enumerate(beside):
+                attended = torch.addcmul(attended, marker_weights[..., place : place + 1], seen(value))
+        return attended
 
     def _bias(self, keys: Tensor) -> Tensor:
         """Return what is added to scores: -inf where a window's text has ended, [windows · heads, 1, text] or a 0."""
@@ -200,10 +217,10 @@ def _pair_up(
     return args, kwargs
 
 
+def _same(markers: Tensor) -> Tensor:
+    return markers
+
+
 def _swap_pairs(markers: Tensor) -> Tensor:
     """[markers, …], exchanging neighbours: start, end, … -> end, start, …."""
     return markers.view(-1, 2, *markers.shape[1:]).flip(1).view(markers.shape)
-
-
-def _on(index: np.ndarray, device: torch.device) -> Tensor:
-    return torch.from_numpy(index.ravel()).to(device, non_blocking=True)

@@ -12,10 +12,12 @@ from spanmarker_core.windows import Windows
 
 #: Candidate spans that count as one text token: they cost a row of scores each.
 _SPANS_A_TOKEN = 8
+#: What torch's allocators, the C++ library's and cuBLAS say when memory runs out.
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "STATUS_ALLOC_FAILED")
 
 
-def plan_batches(windows: Windows, entity_max_length: int, max_batch_tokens: int) -> Iterator[np.ndarray]:
-    """Yield index arrays that cover the windows once, each within the budget or a single window.
+class BatchPlan:
+    """Index arrays that cover some windows once, each within a budget or a single window.
 
     The cost of a window is its text tokens, or an eighth of its candidate spans where they are more. Markers don't
     count: they are worked off in chunks. The order is by length, then position, so equal input gives equal batches.
@@ -24,14 +26,48 @@ def plan_batches(windows: Windows, entity_max_length: int, max_batch_tokens: int
         windows: the windows to batch.
         entity_max_length: words of the longest candidate span.
         max_batch_tokens: text tokens a batch may hold.
+
+    Attributes:
+        budget: tokens that the next batch may hold.
     """
-    lengths = np.diff(windows.token_offsets)
-    costs = np.maximum(lengths, count_candidates(windows, entity_max_length) // _SPANS_A_TOKEN)
-    order = np.lexsort((costs, lengths))
-    running = np.cumsum(costs[order])
-    start, spent = 0, 0
-    while start < len(order):
-        end = max(start + 1, int(np.searchsorted(running, spent + max_batch_tokens, "right")))
-        yield order[start:end]
-        spent = int(running[end - 1])
-        start = end
+
+    def __init__(self, windows: Windows, entity_max_length: int, max_batch_tokens: int) -> None:
+        lengths = np.diff(windows.token_offsets)
+        costs = np.maximum(lengths, count_candidates(windows, entity_max_length) // _SPANS_A_TOKEN)
+        self._order = np.lexsort((costs, lengths))
+        self._spent = np.append(0, np.cumsum(costs[self._order]))
+        self._start = self._end = 0
+        self.budget = max_batch_tokens
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return self
+
+    def __next__(self) -> np.ndarray:
+        self._start = self._end
+        if self._start == len(self._order):
+            raise StopIteration
+        within = int(np.searchsorted(self._spent, self._spent[self._start] + self.budget, "right")) - 1
+        self._end = max(self._start + 1, within)
+        return self._order[self._start : self._end]
+
+    def halve(self) -> bool:
+        """Take the last batch back, to come again in smaller ones, and let batches hold half of what it held.
+
+        Returns whether that was possible: a single window is not divided.
+        """
+        if self._end - self._start < 2:
+            return False
+        self.budget = min(self.budget, int(self._spent[self._end] - self._spent[self._start])) // 2
+        self._end = self._start
+        return True
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error says that memory ran out, on whatever device; torch has no one kind for it.
+
+    >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("not enough memory: you tried to allocate 9 B"))
+    (True, True)
+    """
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)

@@ -5,6 +5,7 @@
     tokenizer.json      the tokenizer, whole
     digests.json        SHA-256 of the three above; their digest is the model's identity
     README.md           the model card
+    card.json           what the card tells beside the config's facts, such as time and hardware of the training
     gate.svg            the gate's curve, where there is a gate
 
 Reading a bundle's facts (`read_info`) needs no torch, so a scheduler can check one cheaply.
@@ -22,18 +23,21 @@ from spanmarker_core.config_checks import check_config, check_vocabulary, read_c
 from spanmarker_core.errors import CoreError, UnusableError, refusing, unusable
 from spanmarker_core.windows import Context, Packer
 
-#: 2 added pair_layers and gate.
-FORMAT_VERSION = 2
-CONFIG, WEIGHTS, TOKENIZER, DIGESTS, CARD = (
+FORMAT_VERSION = 3
+#: Format in which a key came.
+_SINCE = {"pair_layers": 2, "gate": 2, "options": 3}
+CONFIG, WEIGHTS, TOKENIZER, DIGESTS, CARD, CARD_FACTS, GATE_CURVE = (
     "config.json",
     "model.safetensors",
     "tokenizer.json",
     "digests.json",
     "README.md",
+    "card.json",
+    "gate.svg",
 )
 
 #: Numbers that a loaded network computes with.
-DTYPES = ("float32", "bfloat16")
+DTYPES = ("float32", "bfloat16", "int8")
 
 #: Use the gate as the model was trained; use it; don't.
 GATE_CHOICES = ("auto", "on", "off")
@@ -50,14 +54,17 @@ class ModelConfig:
         position_offset: position id of a window's first token.
         prefix, suffix: ids of the special tokens around a window's text.
         unknown_id: id shown for a word too long for a window.
-        start_marker_id, end_marker_id: ids of the markers in the encoder's vocabulary.
+        start_marker_id, end_marker_id: ids of the markers in the encoder's vocabulary; None where there are none.
         splitter: how raw text becomes words, one of `words.SPLITTERS`.
         context: how windows show a sentence's neighbours; tag as trained.
         decoder: one of `decoding.DECODERS`.
         threshold: None, a number, or a number a label; see `decoding`.
+        architecture: one of `models.ARCHITECTURES`.
+        options: what the architecture is told, see `models.options`; those left out have their defaults.
         pair_layers: top layers in which the two markers of a span attend to each other; None is all.
         gate: None, or how the gate was `trained` ("joint" with the model, or "fitted" to it later), the `width` of
-            its hidden layer, its `threshold`, and the `curve` that the threshold was chosen on.
+            its hidden layer, its `threshold`, the `curve` that the threshold was chosen on, and whether it looks at the
+            `ends` of spans too, which is so where that is left out.
         encoder: the encoder's own transformers config.
         facts: what the card tells about training; changes nothing.
     """
@@ -69,8 +76,8 @@ class ModelConfig:
     prefix: list[int]
     suffix: list[int]
     unknown_id: int
-    start_marker_id: int
-    end_marker_id: int
+    start_marker_id: int | None
+    end_marker_id: int | None
     encoder: dict[str, Any]
     splitter: str = "words.v1"
     context: Context = field(default_factory=Context)
@@ -78,6 +85,7 @@ class ModelConfig:
     threshold: float | dict[str, float] | None = None
     outside: str = "O"
     architecture: str = "span_marker.v1"
+    options: dict[str, Any] = field(default_factory=dict)
     pair_layers: int | None = None
     gate: dict[str, Any] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
@@ -117,8 +125,8 @@ class ModelConfig:
             required = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
             if missing := sorted(required - set(values)):
                 raise UnusableError(f"it lacks {', '.join(missing)}")
-            if version == 1 and (newer := sorted({"gate", "pair_layers"} & set(values))):
-                raise UnusableError(f"format_version is 1, and it holds {', '.join(newer)} of version 2")
+            if newer := sorted(name for name in values if _SINCE.get(name, 1) > version):
+                raise UnusableError(f"format_version is {version}, and it holds {', '.join(newer)} of a later one")
             context = read_context(values.pop("context", {}))
             config = cls(context=context, **{**values, "format_version": FORMAT_VERSION})
             check_config(config)

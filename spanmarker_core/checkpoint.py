@@ -16,10 +16,12 @@ from tokenizers import Tokenizer, pre_tokenizers
 from torch import Tensor, nn
 
 from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.card import model_card
 from spanmarker_core.config_checks import check_config, check_vocabulary, read_context
 from spanmarker_core.errors import UnusableError, refusing, unusable
-from spanmarker_core.model_card import model_card
-from spanmarker_core.models.span_marker import max_window_tokens, position_kind
+from spanmarker_core.models.encoders import max_window_tokens, position_kind
+from spanmarker_core.models.probe import check_states
+from spanmarker_core.models.span_marker import SpanMarkerModel
 from spanmarker_core.pretrained import (
     encoder_config,
     not_finite,
@@ -29,7 +31,6 @@ from spanmarker_core.pretrained import (
     weight_files,
 )
 from spanmarker_core.saving import check_output, encoder_facts, save_bundle
-from spanmarker_core.tagger import build_network
 from spanmarker_core.training.encoder import special_tokens
 
 _POSITION_OFFSET = 2
@@ -62,7 +63,8 @@ def _read_checkpoint(source: Path) -> tuple[ModelConfig, nn.Module, Tokenizer]:
     labels = _labels(values, len(weights["classifier.weight"]))
     tokenizer = _read_tokenizer(source, values["encoder"].get("model_type"))
     config = _config(source, values, labels, tokenizer, _embedding_rows(weights))
-    network = build_network(config)
+    with unusable("its encoder can't be built"):
+        network = SpanMarkerModel.from_config(config)
     expected = network.state_dict()
     # Poolers and buffers of older transformers are not part of the model.
     if missing := sorted(name for name in expected if name not in weights):
@@ -70,6 +72,7 @@ def _read_checkpoint(source: Path) -> tuple[ModelConfig, nn.Module, Tokenizer]:
     if other := sorted(name for name, weight in expected.items() if weight.shape != weights[name].shape):
         raise UnusableError(f"its weights have other shapes than its config says: {', '.join(other[:5])}")
     network.load_state_dict({name: weights[name] for name in expected})
+    check_states(network, tokenizer, config.prefix, config.suffix)
     return config, network, tokenizer
 
 

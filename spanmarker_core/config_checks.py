@@ -13,6 +13,7 @@ from spanmarker_core.decoding import DECODERS, threshold_vector
 from spanmarker_core.errors import CoreError, UnusableError
 from spanmarker_core.labels import label_problem
 from spanmarker_core.models import ARCHITECTURES
+from spanmarker_core.models.options import Options, read_options
 from spanmarker_core.windows import Context
 from spanmarker_core.words import SPLITTERS
 
@@ -64,20 +65,34 @@ def check_config(config: "ModelConfig") -> None:
             raise UnusableError(f"{name} is {_short(ids)}, not a list of token ids")
         for id_ in ids:
             _whole(f"an id of {name}", id_, 0, rows - 1)
-    for name in ("unknown_id", "start_marker_id", "end_marker_id"):
-        _whole(name, getattr(config, name), 0, rows - 1)
-    if config.start_marker_id == config.end_marker_id:
-        raise UnusableError(f"start_marker_id and end_marker_id are both {config.start_marker_id}")
+    _whole("unknown_id", config.unknown_id, 0, rows - 1)
+    options = read_options(ARCHITECTURES[config.architecture].options, config.options)
+    _check_markers(config, options, rows)
     _whole("entity_max_length", config.entity_max_length, 1)
     check_entity_fits(config.entity_max_length, max_tokens, len(config.prefix) + len(config.suffix))
     _check_threshold(config.threshold, config.labels)
     if config.pair_layers is not None:
+        if problem := options.pairing_problem(config.pair_layers):
+            raise UnusableError(f"pair_layers is {_short(config.pair_layers)}, and {problem}")
         layers = encoder.get("num_hidden_layers", encoder.get("n_layers"))
         _whole("pair_layers", config.pair_layers, 0, layers if type(layers) is int else None)
     if config.gate is not None:
+        if options.gate_problem:
+            raise UnusableError(f"there is a gate, and {options.gate_problem}")
         check_gate(config.gate)
     if not isinstance(config.facts, dict):
         raise UnusableError(f"facts is {_short(config.facts)}, not an object")
+
+
+def _check_markers(config: "ModelConfig", options: Options, rows: int) -> None:
+    for name in ("start_marker_id", "end_marker_id"):
+        value = getattr(config, name)
+        if options.markers:
+            _whole(name, value, 0, rows - 1)
+        elif value is not None:
+            raise UnusableError(f"{name} is {_short(value)}, and {config.architecture} has no markers")
+    if options.markers and config.start_marker_id == config.end_marker_id:
+        raise UnusableError(f"start_marker_id and end_marker_id are both {config.start_marker_id}")
 
 
 def check_entity_fits(entity_max_length: int, max_tokens: int, n_special: int) -> None:
@@ -91,17 +106,29 @@ def check_entity_fits(entity_max_length: int, max_tokens: int, n_special: int) -
         raise CoreError("encoder.entity_too_long", found=entity_max_length, limit=limit, max_tokens=max_tokens)
 
 
+def check_gateable(config: "ModelConfig") -> None:
+    """Refuse to fit a gate to a model that has no use for one.
+
+    Raises:
+        CoreError: `gate.no_choice`.
+    """
+    if read_options(ARCHITECTURES[config.architecture].options, config.options).gate_problem:
+        raise CoreError("gate.no_choice", architecture=config.architecture)
+
+
 def check_gate(gate: object) -> None:
     """Refuse what is not a bundle's description of its gate.
 
     Raises:
         UnusableError: with the field and its value.
     """
-    if not isinstance(gate, dict) or set(gate) != {"trained", "width", "threshold", "curve"}:
+    if not isinstance(gate, dict) or set(gate) - {"ends"} != {"trained", "width", "threshold", "curve"}:
         raise UnusableError(f"gate is {_short(gate)}, not an object of trained, width, threshold and curve")
     if gate["trained"] not in GATE_KINDS:
         raise UnusableError(f"gate.trained {_short(gate['trained'])} is not one of {', '.join(GATE_KINDS)}")
     _whole("gate.width", gate["width"], 1, 1 << 16)
+    if type(gate.get("ends", True)) is not bool:
+        raise UnusableError(f"gate.ends is {_short(gate['ends'])}, not true or false")
     threshold = gate["threshold"]
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         raise UnusableError(f"gate.threshold is {_short(threshold)}, not a number from 0 to 1")

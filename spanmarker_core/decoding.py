@@ -66,7 +66,7 @@ class Candidates:
 
 
 def select_pairs(
-    probabilities: np.ndarray, outside: int, thresholds: np.ndarray | None
+    probabilities: np.ndarray, outside: int, thresholds: np.ndarray | None, chosen: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (span, label) indices of the pairs that are candidates.
 
@@ -74,7 +74,14 @@ def select_pairs(
         probabilities: [n_spans, n_labels].
         outside: column of "O".
         thresholds: [n_labels], or None for the best label of each span.
+        chosen: int64 [n_spans], labels that the model itself chose, none of them "O": there are no other candidates,
+            and without thresholds these are, however probable.
     """
+    if chosen is not None:
+        spans = np.arange(len(chosen))
+        if thresholds is not None:
+            spans = np.flatnonzero(probabilities[spans, chosen] >= thresholds[chosen])
+        return spans, chosen[spans]
     if thresholds is None:
         best = probabilities.argmax(axis=1)
         spans = np.flatnonzero(best != outside)

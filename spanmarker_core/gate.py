@@ -14,6 +14,8 @@ from spanmarker_core.spans import Spans
 
 #: Units of the hidden layer: the gate costs less than a hundredth of one encoder layer.
 GATE_WIDTH = 128
+#: A logit whose probability is 1 in float32.
+_CERTAIN = 40.0
 
 
 class Gate(nn.Module):
@@ -22,12 +24,14 @@ class Gate(nn.Module):
     Args:
         hidden_size: width of the encoder's states.
         width: units of the hidden layer.
+        ends: whether it tells of ends too. SmartSpanner's does not: to it, every word may end an entity.
     """
 
-    def __init__(self, hidden_size: int, width: int = GATE_WIDTH) -> None:
+    def __init__(self, hidden_size: int, width: int = GATE_WIDTH, ends: bool = True) -> None:
         super().__init__()
         self.hidden = nn.Linear(2 * hidden_size, width)
-        self.output = nn.Linear(width, 2)
+        self.output = nn.Linear(width, 2 if ends else 1)
+        self.ends = ends
 
     def forward(self, states: Tensor, first_token: Tensor, last_token: Tensor) -> Tensor:
         """Return logits [n_words, 2].
@@ -37,7 +41,8 @@ class Gate(nn.Module):
             first_token, last_token: int64 [n_words], inclusive, into `states`.
         """
         word = torch.cat([states.index_select(0, first_token), states.index_select(0, last_token)], dim=-1)
-        return self.output(nn.functional.gelu(self.hidden(word)))
+        logits: Tensor = self.output(nn.functional.gelu(self.hidden(word)))
+        return logits if self.ends else torch.cat([logits, torch.full_like(logits, _CERTAIN)], dim=1)
 
 
 def passing(spans: Spans, probabilities: np.ndarray, threshold: float) -> np.ndarray:
@@ -71,7 +76,7 @@ def gate_targets(spans: Spans, entity: np.ndarray, n_words: int) -> np.ndarray:
     return targets
 
 
-def select_spans(spans: Spans, is_gold: np.ndarray, share: float, random: np.random.Generator) -> np.ndarray:
+def select_spans(spans: Spans, is_gold: np.ndarray, share: float, draws: np.ndarray) -> np.ndarray:
     """Return the rows of the spans to train on: those that start at a gold head, and a share of the others.
 
     Source: SmartSpanner, equation 8; `share` is its sp.
@@ -80,8 +85,8 @@ def select_spans(spans: Spans, is_gold: np.ndarray, share: float, random: np.ran
         spans: candidate spans.
         is_gold: bool [n_spans].
         share: probability with which a span of another word is taken.
-        random: drawn from once a span.
+        draws: [n_spans], from [0, 1); a span is taken where its draw is below `share`.
     """
     is_head = np.zeros(int(spans.first_word.max(initial=-1)) + 1, np.bool_)
     is_head[spans.first_word[is_gold]] = True
-    return np.flatnonzero(is_head[spans.first_word] | (random.random(len(spans)) < share))
+    return np.flatnonzero(is_head[spans.first_word] | (draws < share))

@@ -10,8 +10,8 @@
 
 (In `plain` the last two words can only be read as one span, so writing them as two is refused.)
 
-The scheme is always named and never guessed. Reading is strict: tags that the scheme forbids are
-refused with their word, because a wrong scheme otherwise loses entities without a message.
+The scheme is always named and never guessed; `scheme_called` tells its names. Reading is strict: tags that
+the scheme forbids are refused with their word, because a wrong scheme otherwise loses entities without a message.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,6 +21,11 @@ from spanmarker_core.errors import CoreError
 
 TAG_SCHEMES = ("IOB1", "IOB2", "BIOES", "BILOU", "plain")
 SCHEMES = (*TAG_SCHEMES, "spans")
+
+#: What the thesis calls two of them (2.1 and 5). Elsewhere "IOB" is said of IOB2 too; read as IOB1, IOB2 is refused at
+#: its first span, so the wrong reading can't go unseen.
+_ALIASES = {"iob": "IOB1", "none": "plain"}
+_NAMES = {name.lower(): name for name in SCHEMES} | _ALIASES
 
 OUTSIDE = "O"
 
@@ -45,7 +50,7 @@ def tags_to_spans(tags: Sequence[str], scheme: str) -> list[Span]:
     Raises `CoreError` labels.bad_tag, labels.bad_sequence or labels.unfinished; its `values["word"]`
     is the index of the word at fault.
     """
-    check_tag_scheme(scheme)
+    scheme = check_tag_scheme(scheme)
     parsed = [_parse(tag, word, scheme) for word, tag in enumerate(tags)]
     if scheme == "plain":
         return _read_runs(parsed)
@@ -63,7 +68,7 @@ def spans_to_tags(spans: Iterable[Span], n_words: int, scheme: str) -> list[str]
     Raises `CoreError` labels.overlap (nested, crossing or repeated spans), labels.adjacent (only
     `plain`), labels.bad_span or labels.bad_label.
     """
-    check_tag_scheme(scheme)
+    scheme = check_tag_scheme(scheme)
     tags = [OUTSIDE] * n_words
     previous: Span | None = None
     for span in sorted(spans):
@@ -78,10 +83,25 @@ def spans_to_tags(spans: Iterable[Span], n_words: int, scheme: str) -> list[str]
     return tags
 
 
-def check_tag_scheme(scheme: str) -> None:
-    """Refuse a scheme that does not exist or that has no tags."""
+def scheme_called(name: str) -> str:
+    """Return the scheme that a name stands for: upper or lower case, "IOB" for IOB1, "none" for plain.
+
+    >>> scheme_called("bilou"), scheme_called("IOB"), scheme_called("none")
+    ('BILOU', 'IOB1', 'plain')
+
+    Raises `CoreError` call.unknown_option.
+    """
+    if not isinstance(name, str) or name.lower() not in _NAMES:
+        raise CoreError("call.unknown_option", option="scheme", value=name, choices=", ".join(SCHEMES))
+    return _NAMES[name.lower()]
+
+
+def check_tag_scheme(name: str) -> str:
+    """Return the scheme that a name stands for; refuse one that does not exist or that has no tags."""
+    scheme = _NAMES.get(name.lower(), name)
     if scheme not in TAG_SCHEMES:
-        raise CoreError("call.unknown_option", option="scheme", value=scheme, choices=", ".join(TAG_SCHEMES))
+        raise CoreError("call.unknown_option", option="scheme", value=name, choices=", ".join(TAG_SCHEMES))
+    return scheme
 
 
 def label_problem(label: object) -> str | None:

@@ -1,8 +1,8 @@
 """Writes model bundles."""
 
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,23 +77,35 @@ def save_bundle(
     }
     if bad := not_finite(weights):
         raise CoreError("bundle.nan_weight", path=path, name=bad[0], count=bad[1])
-    made = _missing(path)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
+    with whole_or_nothing(path, (WEIGHTS, CONFIG, TOKENIZER, DIGESTS, *texts)):
         save_file(weights, str(path / WEIGHTS), metadata={"format": "pt"})
         (path / CONFIG).write_text(config.to_json(), encoding="utf-8")
         tokenizer.save(str(path / TOKENIZER))
         for name, text in texts.items():
             (path / name).write_text(text, encoding="utf-8")
         return seal(path)
+
+
+@contextmanager
+def whole_or_nothing(path: Path, names: Iterable[str]) -> Iterator[None]:
+    """Make the folder `path`; if its files aren't finished, take away those under `names`, and the folder.
+
+    Raises:
+        CoreError: `bundle.output_not_writable`, with what kept them from being.
+    """
+    made = _missing(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        yield
     except BaseException as error:
-        for name in (WEIGHTS, CONFIG, TOKENIZER, DIGESTS, *texts):
+        for name in names:
             with suppress(OSError):
                 (path / name).unlink()
         for folder in made:
             with suppress(OSError):
                 folder.rmdir()
-        if isinstance(error, Exception):  # a full disk is an OSError, a SafetensorError or, from tokenizers, a bare one
+        if isinstance(error, Exception) and not isinstance(error, CoreError):
+            # A full disk is an OSError, a SafetensorError or, from tokenizers, a bare one.
             raise CoreError("bundle.output_not_writable", path=path, reason=error) from error
         raise
 

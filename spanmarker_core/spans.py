@@ -38,6 +38,15 @@ class Spans:
             last_token=self.last_token[rows],
         )
 
+    def rows_of(self, first_word: np.ndarray, last_word: np.ndarray) -> np.ndarray:
+        """Return the row of each span from a first to a last word, inclusive, int64 [n]; -1 where there is none."""
+        if len(self) == 0:
+            return np.full(len(first_word), -1)
+        n_words = max(int(self.last_word.max()), int(last_word.max(initial=0))) + 1
+        keys, wanted = self.first_word * n_words + self.last_word, first_word * n_words + last_word
+        rows = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[rows] == wanted, rows, -1)
+
 
 def candidate_spans(windows: Windows, entity_max_length: int) -> Spans:
     """Enumerate the candidate spans that `windows` own.
@@ -53,13 +62,7 @@ def candidate_spans(windows: Windows, entity_max_length: int) -> Spans:
     if n_words == 0:
         empty = np.zeros(0, np.int64)
         return Spans(np.zeros(len(windows) + 1, np.int64), empty, empty, empty.astype(np.int32), empty.astype(np.int32))
-    new_run = np.ones(n_words, np.bool_)
-    new_run[1:] = (windows.word_sentence[1:] != windows.word_sentence[:-1]) | (
-        window_of_word[1:] != window_of_word[:-1]
-    )
-    run_starts = np.flatnonzero(new_run)
-    run_ends = np.append(run_starts[1:], n_words)
-    run_end = np.repeat(run_ends, run_ends - run_starts)
+    run_end = _run_ends(windows)
 
     has_token = windows.word_token_end > windows.word_token_start
     starts = np.flatnonzero(windows.word_tag & has_token)
@@ -80,11 +83,24 @@ def candidate_spans(windows: Windows, entity_max_length: int) -> Spans:
 
 
 def count_candidates(windows: Windows, entity_max_length: int) -> np.ndarray:
-    """Return an upper bound of each window's number of candidate spans, int64 [n], without listing them.
+    """Return each window's number of candidate spans, int64 [n], without listing them."""
+    ends = ragged_offsets(windows.word_token_end > windows.word_token_start)  # words with a token before each word
+    starts = np.flatnonzero(windows.word_tag & (ends[1:] > ends[:-1]))
+    limit = np.minimum(starts + entity_max_length, _run_ends(windows)[starts])
+    spans = np.zeros(len(windows.word_sentence), np.int64)
+    spans[starts] = ends[limit] - ends[starts]
+    return np.diff(ragged_offsets(spans)[windows.word_offsets])
 
-    It is 0 only for a window that has none.
-    """
-    tagged = ragged_offsets(windows.word_tag & (windows.word_token_end > windows.word_token_start))[
-        windows.word_offsets
-    ]
-    return np.diff(tagged) * entity_max_length
+
+def sentence_runs(windows: Windows) -> np.ndarray:
+    """Return where the words of a sentence begin in a window, and their number, int64 [n_runs + 1]."""
+    new_run = np.zeros(len(windows.word_sentence) + 1, np.bool_)
+    new_run[1:-1] = windows.word_sentence[1:] != windows.word_sentence[:-1]
+    new_run[windows.word_offsets] = True
+    return np.flatnonzero(new_run)
+
+
+def _run_ends(windows: Windows) -> np.ndarray:
+    """Return where the sentence of each word ends in its window, int64 [n_words]."""
+    runs = sentence_runs(windows)
+    return np.repeat(runs[1:], np.diff(runs))

@@ -1,36 +1,26 @@
 """A loaded model: words or text in, entities out."""
 
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import nn
 
-from spanmarker_core.batching import plan_batches
-from spanmarker_core.bundle import (
-    DTYPES,
-    GATE_CHOICES,
-    WEIGHTS,
-    ModelConfig,
-    gate_threshold,
-    read_info,
-    read_packer,
-)
+from spanmarker_core import hub
+from spanmarker_core.batching import BatchPlan, is_out_of_memory
+from spanmarker_core.bundle import BundleInfo, ModelConfig
 from spanmarker_core.decoding import Candidates, Threshold, check_decoder, decode, select_pairs, threshold_vector
-from spanmarker_core.errors import CoreError, refusing, unusable
-from spanmarker_core.models import architecture
+from spanmarker_core.errors import CoreError, CoreWarning
+from spanmarker_core.inputs import check_bounds, documents, texts_of, words_of
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.pretrained import not_finite
 from spanmarker_core.sentences import split_sentences
 from spanmarker_core.spans import Spans, candidate_spans
 from spanmarker_core.windows import Context, Packer, Windows
-
-Item = TypeVar("Item")
 
 #: Text tokens that go through the encoder as one batch: enough for full speed, few enough to stay in the caches of a
 #: CPU. A GPU has thousands of units to fill.
@@ -71,6 +61,7 @@ class ScoredBatch:
         n_candidates: spans that there are, with those that the gate turned away.
         probabilities: float32 [n_spans, n_labels].
         gate: float32 [n_words, 2], may start and may end; None for a network without a gate.
+        labels: int64 [n_spans], what each span is where the network itself decides it, see `models.Scores`.
     """
 
     indices: np.ndarray
@@ -79,6 +70,7 @@ class ScoredBatch:
     n_candidates: int
     probabilities: np.ndarray
     gate: np.ndarray | None
+    labels: np.ndarray | None = None
 
 
 class Tagger:
@@ -91,9 +83,11 @@ class Tagger:
         device: where the network runs.
         dtype: one of `DTYPES`.
         gate_threshold: least probability of a span's edges; None for no gate, which scores every candidate.
-        work: what was done since the model was loaded: candidate spans there were ("candidates"), those of them that
-            were scored ("scored_candidates"), text tokens encoded ("tokens"), and the places that they and their
-            padding took in attention ("token_places").
+        bundle: where the model was loaded from; None for one that was never stored.
+        work: what was done since the model was loaded: candidate spans there were to score ("candidates"), those of
+            them that were ("scored_candidates"), both 0 where tags give the entities, text tokens encoded ("tokens"),
+            the places that they and their padding took in attention ("token_places"), and batches that were halved
+            since memory ran out ("out_of_memory").
     """
 
     def __init__(
@@ -104,6 +98,7 @@ class Tagger:
         device: torch.device,
         dtype: str = "float32",
         gate_threshold: float | None = None,
+        bundle: BundleInfo | None = None,
     ) -> None:
         self.config = config
         self.packer = packer
@@ -111,13 +106,16 @@ class Tagger:
         self.device = device
         self.dtype = dtype
         self.gate_threshold = gate_threshold
+        self.bundle = bundle
         self.work: Counter[str] = Counter()
+        self._warned: set[str] = set()
 
     def tag_text(
         self,
         texts: Sequence[str],
         *,
         split: bool = True,
+        sentences: Sequence[Sequence[tuple[int, int]]] | None = None,
         language: str = "en",
         context: str | None = None,
         max_prev_context: int | None = None,
@@ -130,6 +128,8 @@ class Tagger:
         Args:
             texts: the texts. Empty ones give no entities.
             split: cut each text into sentences first; False takes each as one sentence.
+            sentences: where the sentences of each text are, as (char_start, char_end), half-open, in order, in place
+                of splitting. What lies outside of them is not read.
             language: for the sentence splitter, such as "en" or "de".
             context: "sentence", "document" or "block"; None is as the bundle says.
             max_prev_context, max_next_context: limits for "document", in sentences; None is no limit.
@@ -143,15 +143,16 @@ class Tagger:
         Raises:
             CoreError: `call.*`, with what is wrong.
         """
-        texts = _list_of(texts, "tag_text", "texts")
-        for index, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise CoreError("call.not_text", index=index, kind=type(text).__name__)
-            _check_characters("text", index, text)
+        texts = texts_of(texts)
+        if sentences is not None:
+            check_bounds(sentences, texts)
         policy = self._context(context, max_prev_context, max_next_context)
         parts = []
         for number, text in enumerate(texts):
-            bounds = split_sentences(text, language) if split else [(0, len(text))]
+            if sentences is not None:
+                bounds = sentences[number]
+            else:
+                bounds = split_sentences(text, language) if split else [(0, len(text))]
             encoded = self.packer.encode_texts([text[start:end] for start, end in bounds])
             parts.append(self.packer.pack(encoded, policy, document=number, char_starts=[start for start, _ in bounds]))
         entities: list[list[Entity]] = [[] for _ in texts]
@@ -185,30 +186,50 @@ class Tagger:
         Raises:
             CoreError: `call.*`, with what is wrong.
         """
-        sentences = _list_of(sentences, "tag_words", "sentences")
-        for index, words in enumerate(sentences):
-            if not isinstance(words, list | tuple):
-                raise CoreError("call.not_words", index=index, kind=type(words).__name__)
-            for word in words:
-                if not isinstance(word, str):
-                    raise CoreError("call.not_words", index=index, kind=f"a list with {type(word).__name__}")
-            _check_characters("sentence", index, *words)
+        sentences = words_of(sentences)
         if sentence_ids is not None and document_ids is None:
             raise CoreError("call.ids_without_documents")
         for what, ids in (("document_ids", document_ids), ("sentence_ids", sentence_ids)):
             if ids is not None and len(ids) != len(sentences):
                 raise CoreError("call.lengths_differ", what=what, found=len(ids), expected=len(sentences))
-        policy = self._context(context, max_prev_context, max_next_context)
+        apart = document_ids is None and len(sentences) > 1
+        policy = self._context(context, max_prev_context, max_next_context, apart)
         encoded = self.packer.encode_words(sentences)
         parts = [
             # A word's sentence number is its place in the caller's list, which takes it back there.
             self.packer.pack([encoded[i] for i in members], policy, sentence_ids=members)
-            for members in _documents(len(sentences), document_ids, sentence_ids)
+            for members in documents(len(sentences), document_ids, sentence_ids)
         ]
         entities: list[list[Entity]] = [[] for _ in sentences]
         for _, entity in self._entities(parts, decoder, threshold):
             entities[entity.sentence].append(entity)
         return entities
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, **options: Any) -> "Tagger":
+        """Load a bundle from a local folder or a repository of the hub; see `hub.from_pretrained`."""
+        return hub.from_pretrained(name, **options)
+
+    def save_pretrained(self, path: str | Path) -> str:
+        """Copy the bundle as it was stored, whatever it was loaded with, and return its digest.
+
+        Raises:
+            CoreError: `hub.not_stored`, and those of `hub.save_pretrained`.
+        """
+        return hub.save_pretrained(self._stored(), path)
+
+    def push_to_hub(self, repository: str, **options: Any) -> str:
+        """Upload the bundle as it was stored and return the commit; see `hub.push_to_hub`.
+
+        Raises:
+            CoreError: `hub.not_stored`, and those of `hub.push_to_hub`.
+        """
+        return hub.push_to_hub(self._stored(), repository, **options)
+
+    def _stored(self) -> BundleInfo:
+        if self.bundle is None:
+            raise CoreError("hub.not_stored")
+        return self.bundle
 
     def score(self, windows: Windows, threshold: Threshold = None) -> Candidates:
         """Score the candidate spans of `windows`, with a gate those that pass -> the pairs that may be entities.
@@ -223,7 +244,7 @@ class Tagger:
         """Return the (span, label) pairs that may be entities, and which of the scored spans each is."""
         batch, spans = scored.windows, scored.spans
         thresholds = threshold_vector(threshold, self.config.labels)
-        rows, labels = select_pairs(scored.probabilities, self.config.outside_index, thresholds)
+        rows, labels = select_pairs(scored.probabilities, self.config.outside_index, thresholds, scored.labels)
         first, last = spans.first_word[rows], spans.last_word[rows]
         window = np.searchsorted(spans.offsets, rows, "right") - 1
         found = Candidates(
@@ -240,37 +261,78 @@ class Tagger:
         return found, rows
 
     def score_batches(self, windows: Windows) -> Iterator["ScoredBatch"]:
-        """Yield what the network says of `windows`, batch by batch, windows of like length together."""
-        entity_max_length = self.config.entity_max_length
-        for indices in plan_batches(windows, entity_max_length, BATCH_TOKENS[self.device.type]):
-            batch = windows.take(indices)
-            spans = candidate_spans(batch, entity_max_length)
-            if len(spans) == 0:
+        """Yield what the network says of `windows`, batch by batch, windows of like length together.
+
+        Where memory runs out, the batch and what comes after it go on in smaller ones.
+
+        Raises:
+            Exception: memory ran out (see `batching.is_out_of_memory`) on a single window, or what else fails.
+        """
+        batches = BatchPlan(windows, self.config.entity_max_length, BATCH_TOKENS[self.device.type])
+        for indices in batches:
+            try:
+                scored = self._scored(windows, indices)
+            except Exception as error:
+                if not (is_out_of_memory(error) and batches.halve()):
+                    raise
+            else:
+                if scored is not None:
+                    yield scored
                 continue
-            with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, self.dtype == "bfloat16"):
-                scores = self.network(Batch.build(batch, spans).to(self.device), self.gate_threshold)
-                probabilities = scores.logits.float().softmax(dim=-1).cpu().numpy()
-                gate = None if scores.gate is None else scores.gate.float().sigmoid().cpu().numpy()
-            lengths = np.diff(batch.token_offsets)
+            # Only here the frames of what failed are gone, and with them the memory that they held.
+            self.work["out_of_memory"] += 1
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+
+    def _scored(self, windows: Windows, indices: np.ndarray) -> "ScoredBatch | None":
+        """Return what the network says of some of `windows`; None where they have no candidate span."""
+        batch = windows.take(indices)
+        spans = candidate_spans(batch, self.config.entity_max_length)
+        if len(spans) == 0:
+            return None
+        with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, self.dtype == "bfloat16"):
+            scores = self.network(Batch.build(batch, spans).to(self.device), self.gate_threshold)
+            probabilities = scores.logits.float().softmax(dim=-1).cpu().numpy()
+            gate = None if scores.gate is None else scores.gate.float().sigmoid().cpu().numpy()
+        lengths = np.diff(batch.token_offsets)
+        if scores.labels is None:
             self.work["candidates"] += len(spans)
             self.work["scored_candidates"] += len(probabilities)
-            self.work["tokens"] += int(lengths.sum())
-            self.work["token_places"] += len(lengths) * int(lengths.max())
-            yield ScoredBatch(
-                indices=indices,
-                windows=batch,
-                spans=spans if scores.kept is None else spans.take(scores.kept),
-                n_candidates=len(spans),
-                probabilities=probabilities,
-                gate=gate,
-            )
+        self.work["tokens"] += int(lengths.sum())
+        self.work["token_places"] += len(lengths) * int(lengths.max())
+        return ScoredBatch(
+            indices=indices,
+            windows=batch,
+            spans=spans if scores.kept is None else spans.take(scores.kept),
+            n_candidates=len(spans),
+            probabilities=probabilities,
+            gate=gate,
+            labels=scores.labels,
+        )
 
-    def _context(self, policy: str | None, max_prev: int | None, max_next: int | None) -> Context:
+    def _context(self, policy: str | None, max_prev: int | None, max_next: int | None, apart: bool = False) -> Context:
+        """Return the context to tag with; warn, once a model, where it is not what the model was trained with.
+
+        Args:
+            policy, max_prev, max_next: of the call.
+            apart: whether the sentences came without their documents, so that there is nothing around them to show.
+        """
+        trained = chosen = self.config.context
         if policy is None:
             if max_prev is not None or max_next is not None:
                 raise CoreError("call.limit_without_context")
-            return self.config.context
-        return Context(policy, max_prev, max_next)
+        else:
+            chosen = Context(policy, max_prev, max_next)
+        if chosen != trained:
+            warning = CoreWarning("context.differs", found=chosen, trained=trained)
+        elif apart and chosen.policy != "sentence":
+            warning = CoreWarning("context.no_documents", trained=trained)
+        else:
+            return chosen
+        if warning.code not in self._warned:
+            self._warned.add(warning.code)
+            warnings.warn(warning, stacklevel=3)
+        return chosen
 
     def _entities(
         self,
@@ -294,52 +356,6 @@ class Tagger:
         return entities
 
 
-def load(path: str | Path, device: str = "cpu", dtype: str = "float32", gate: str = "auto") -> Tagger:
-    """Load a bundle. Nothing is fetched, no code in the bundle is run.
-
-    Args:
-        path: the bundle's folder.
-        device: "cpu", "cuda", "cuda:1", …; "auto" takes a GPU where there is one.
-        dtype: one of `DTYPES`. "bfloat16" has matrix products in it, sums and softmax in float32, and changes scores.
-        gate: "auto" is as the model was trained: with its gate, if it was trained with one. "on" also takes a gate
-            that was fitted later, which may lose entities; "off" scores every candidate span.
-
-    Raises:
-        CoreError: `bundle.*`, `encoder.*`, `device.not_available`, `call.unknown_option`, `call.no_gate`.
-    """
-    for option, value, choices in (("dtype", dtype, DTYPES), ("gate", gate, GATE_CHOICES)):
-        if value not in choices:
-            raise CoreError("call.unknown_option", option=option, value=value, choices=", ".join(choices))
-    target = choose_device(device)
-    info = read_info(path)
-    threshold = gate_threshold(info.config, gate, path)
-    packer = read_packer(path, info.config)
-    with refusing("bundle.bad_config", path=path):
-        network = build_network(info.config)
-    with refusing("bundle.bad_file", path=path, file=WEIGHTS), unusable("it can't be read as weights"):
-        weights = load_file(info.path / WEIGHTS)
-    if bad := not_finite(weights):
-        raise CoreError("bundle.nan_weight", path=path, name=bad[0], count=bad[1])
-    expected = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
-    found = {name: tuple(weight.shape) for name, weight in weights.items()}
-    if expected != found:
-        differing = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
-        raise CoreError("bundle.weights_mismatch", path=path, problem=", ".join(differing[:5]))
-    network.load_state_dict(weights)
-    return Tagger(info.config, packer, network, target, dtype, threshold)
-
-
-def build_network(config: ModelConfig) -> nn.Module:
-    """Build the model that a config describes, with random weights.
-
-    Raises:
-        UnusableError: with what transformers has against the encoder's config.
-        CoreError: `encoder.no_position_ids`.
-    """
-    with unusable("its encoder can't be built"):
-        return architecture(config.architecture).from_config(config)
-
-
 def choose_device(device: str) -> torch.device:
     """Return the device, or say why it can't be had.
 
@@ -354,33 +370,3 @@ def choose_device(device: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise CoreError("device.not_available", device=device, reason=str(error).splitlines()[0]) from error
     return chosen
-
-
-def _documents(
-    n_sentences: int, document_ids: Sequence[object] | None, sentence_ids: Sequence[int] | None
-) -> list[list[int]]:
-    """Return the sentence numbers of each document, in reading order."""
-    if document_ids is None:
-        return [[index] for index in range(n_sentences)]
-    members: dict[object, list[int]] = {}
-    for index, document in enumerate(document_ids):
-        members.setdefault(document, []).append(index)
-    if sentence_ids is not None:
-        for document in members.values():
-            document.sort(key=lambda index: sentence_ids[index])
-    return list(members.values())
-
-
-def _list_of(values: Iterable[Item], call: str, items: str) -> list[Item]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise CoreError("call.not_a_list", call=call, items=items, kind=type(values).__name__)
-    return list(values)
-
-
-def _check_characters(what: str, index: int, *texts: str) -> None:
-    for text in texts:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            unit = ord(text[error.start])
-            raise CoreError("call.half_a_character", what=what, index=index, unit=unit) from error

@@ -57,6 +57,11 @@ class Context:
             if type(limit) is not int or limit < 0:
                 raise CoreError("call.bad_limit", name=f"{name}_context", value=limit)
 
+    def __str__(self) -> str:
+        sides = (("before", self.max_prev), ("after", self.max_next))
+        limits = [f"{f'up to {limit}' if limit else 'none'} {side}" for side, limit in sides if limit is not None]
+        return f"context {self.policy!r}" + (f" ({', '.join(limits)})" if limits else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Windows:

@@ -1,6 +1,7 @@
 """Test tiers by flag, and a tiny model for everyone."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ TIERS = ("slow", "faults")
 def pytest_addoption(parser):
     for tier in TIERS:
         parser.addoption(f"--{tier}", action="store_true", help=f"run the tests marked {tier}")
+    parser.addoption("--fault-rounds", type=int, default=10, help="faults that tests/faults/test_everything.py injects")
+    parser.addoption("--fault-seed", type=int, default=1, help="what its moments are drawn from")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -37,3 +40,19 @@ def tiny(tiny_bundle):
     from spanmarker_core import load
 
     return load(tiny_bundle)
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory):
+    """A SeaweedFS on loopback with a bucket called `test`."""
+    from tests.servers.seaweed import running
+
+    with running(tmp_path_factory.mktemp("seaweed")) as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_server, tmp_path) -> Iterator[str]:
+    """A folder of the test's own in that server's bucket; the environment says where the server is."""
+    with s3_server.in_use():
+        yield f"s3://test{tmp_path}"

@@ -1,6 +1,7 @@
 """Tiny random models with real tokenizers of each family, made in a blink and always the same."""
 
 import string
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -9,7 +10,9 @@ from transformers import AutoConfig, AutoModel
 
 from spanmarker_core.bundle import ModelConfig
 from spanmarker_core.gate import Gate
-from spanmarker_core.models.span_marker import SpanMarkerModel, native_position_offset
+from spanmarker_core.models import architecture
+from spanmarker_core.models.encoders import native_position_offset
+from spanmarker_core.models.network import SpanNetwork
 from spanmarker_core.saving import encoder_facts, save_bundle
 from spanmarker_core.training.encoder import special_tokens
 
@@ -72,7 +75,7 @@ def tiny_encoder(family: str, vocabulary: int, positions: int = 80, seed: int = 
     return AutoModel.from_config(AutoConfig.for_model(family, **size)).eval()
 
 
-def tiny_model(family: str = "bert", **overrides: object) -> tuple[ModelConfig, SpanMarkerModel, Tokenizer]:
+def tiny_model(family: str = "bert", **overrides: object) -> tuple[ModelConfig, SpanNetwork, Tokenizer]:
     """A config, a random network and a tokenizer; `overrides` are fields of ModelConfig."""
     tokenizer = tiny_tokenizer(family)
     start_marker = tokenizer.get_vocab_size()
@@ -92,17 +95,13 @@ def tiny_model(family: str = "bert", **overrides: object) -> tuple[ModelConfig, 
         "encoder": encoder_facts(encoder.config),
     }
     config = ModelConfig(**{**values, **overrides})
-    network = SpanMarkerModel(
-        encoder,
-        len(config.labels),
-        config.start_marker_id,
-        config.end_marker_id,
-        config.position_offset,
-        config.pair_layers,
-    )
-    torch.nn.init.normal_(network.classifier.weight, std=0.4)
-    with torch.no_grad():
-        network.classifier.bias[0] = 2.5  # most spans are no entity, as in life
+    network = architecture(config.architecture)(encoder, replace(config, gate=None))
+    # Most spans and words are no entity, as in life.
+    heads = [network.classifier] if hasattr(network, "classifier") else []
+    for linear in heads if network.tags is None else [*heads, network.tags.output]:
+        torch.nn.init.normal_(linear.weight, std=0.4)
+        with torch.no_grad():
+            linear.bias[0] = 2.5
     if config.gate is not None:  # Last, so that the rest of the model is the same without one.
         network.gate = Gate(encoder.config.hidden_size, config.gate["width"])
         torch.nn.init.normal_(network.gate.output.weight, std=0.5)
@@ -114,3 +113,17 @@ def tiny_bundle(path: Path, family: str = "bert", **overrides: object) -> Path:
     config, network, tokenizer = tiny_model(family, **overrides)
     save_bundle(path, config, network, tokenizer, card="# tiny\n")
     return path
+
+
+def short_of_memory(model, monkeypatch, limit, message="CUDA out of memory. Tried to allocate 2.00 GiB."):
+    """Make the network fail on batches of more than `limit` text tokens; return the sizes that it is asked for."""
+    sizes, forward = [], model.network.forward
+
+    def limited(batch, *args):
+        sizes.append(len(batch.token_ids))
+        if sizes[-1] > limit:
+            raise torch.OutOfMemoryError(message) if message.startswith("CUDA") else RuntimeError(message)
+        return forward(batch, *args)
+
+    monkeypatch.setattr(model.network, "forward", limited)
+    return sizes

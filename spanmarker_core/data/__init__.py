@@ -8,7 +8,7 @@ from spanmarker_core.data.hf import is_dataset_folder, read_dataset_folder
 from spanmarker_core.data.jsonl import read_jsonl
 from spanmarker_core.data.records import Sentence, Span
 from spanmarker_core.errors import CoreError
-from spanmarker_core.labels import TAG_SCHEMES
+from spanmarker_core.labels import TAG_SCHEMES, scheme_called
 
 __all__ = ["Sentence", "Span", "read_annotated", "read_conll", "read_dataset_folder", "read_jsonl"]
 
@@ -16,25 +16,30 @@ CONLL_SUFFIXES = (".conll", ".iob", ".bio", ".txt")
 
 
 def read_annotated(path: str | Path, scheme: str | None = None) -> Iterator[Sentence]:
-    """Read annotated sentences, one after the other, from a JSONL file, a CoNLL file or a `datasets` folder.
+    """Read annotated sentences, one after the other, from JSONL, Parquet, a CoNLL file or a `datasets` folder.
 
-    The reader follows from the name: `.jsonl`; `.conll`, `.iob`, `.bio`, `.txt` (column 0 the token,
-    the last column the tag); or a folder saved by `save_to_disk`. `scheme` (one of `labels.SCHEMES`)
+    The reader follows from the name: `.jsonl`; `.parquet`; `.conll`, `.iob`, `.bio`, `.txt` (column 0 the token,
+    the last column the tag); or a folder saved by `save_to_disk`. `scheme` (a name of `labels.scheme_called`)
     says how tags are to be read; data that hold spans need none.
 
     Raises `CoreError` data.*: a wrong path or scheme at once, a bad record when it is met.
     """
     path = Path(path)
+    scheme = scheme_called(scheme) if scheme is not None else None
     if not path.exists():
         raise CoreError("data.not_found", path=path)
     if path.is_dir():
         if not is_dataset_folder(path):
             raise CoreError("data.unknown_format", path=path)
         return _not_empty(path, read_dataset_folder(path, scheme))
-    if path.suffix == ".jsonl":
+    if path.suffix in (".jsonl", ".parquet"):
         if scheme not in (None, "spans"):
             raise CoreError("data.scheme_mismatch", path=path, holds="spans", scheme=scheme, schemes="spans, or none")
-        return _not_empty(path, read_jsonl(path))
+        if path.suffix == ".jsonl":
+            return _not_empty(path, read_jsonl(path))
+        from spanmarker_core.data.parquet import read_parquet  # pyarrow is for those who have such files
+
+        return _not_empty(path, read_parquet(path))
     if path.suffix in CONLL_SUFFIXES:
         if scheme is None:
             raise CoreError("data.scheme_needed", path=path, schemes=", ".join(TAG_SCHEMES))

@@ -15,10 +15,10 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from spanmarker_core.data.records import Sentence, read_lines, word_problem
+from spanmarker_core.data.records import BadRecord, Sentence, numbered_lines, word_problem
 from spanmarker_core.errors import CoreError
 from spanmarker_core.labels import check_tag_scheme, tags_to_spans
 
@@ -35,56 +35,82 @@ def read_conll(path: str | Path, scheme: str, *, token_column: int = 0, tag_colu
     Columns count from 0, or from -1 backwards. The first fault raises `CoreError` data.bad_record
     with its line; `call.unknown_option` (a scheme that has no tags) is raised at once.
     """
-    check_tag_scheme(scheme)
-    return _read(Path(path), scheme, token_column, tag_column)
+    return _read(Path(path), check_tag_scheme(scheme), token_column, tag_column)
 
 
 def _read(path: Path, scheme: str, token_column: int, tag_column: int) -> Iterator[Sentence]:
+    with path.open("rb") as file:
+        for _, record in conll_records(file, scheme, token_column, tag_column):
+            if isinstance(record, BadRecord):
+                raise CoreError("data.bad_record", path=path, line=record.place, problem=record.problem)
+            yield record
+
+
+def conll_records(
+    file: Iterable[bytes], scheme: str, token_column: int = 0, tag_column: int = -1
+) -> Iterator[tuple[int, Sentence | BadRecord]]:
+    """Yield each sentence of a file, or what is wrong with it, with its first line, from 1.
+
+    A sentence with a fault keeps its number: those after it are what they would be without the fault.
+    """
     document, sentence_id, has_documents = -1, 0, False
-    for start_line, rows in _blocks(path, token_column, tag_column):
+    for start_line, rows in _blocks(file, token_column, tag_column):
         if rows is None:
             if document >= 0 and not has_documents:
                 problem = f"{DOCUMENT_START} in a file that doesn't begin with one: put one before the first word"
-                raise CoreError("data.bad_record", path=path, line=start_line, problem=problem)
+                yield start_line, BadRecord(start_line, problem)
+                continue
             has_documents = True
             document, sentence_id = document + 1, 0
             continue
         if not has_documents:
             document, sentence_id = document + 1, 0
-        yield _sentence(path, f"doc-{document}", sentence_id, rows, scheme, start_line)
+        if isinstance(rows, BadRecord):
+            yield start_line, rows
+        else:
+            yield start_line, _sentence(f"doc-{document}", sentence_id, rows, scheme, start_line)
         sentence_id += 1
 
 
 _Rows = list[tuple[str, str]]  # (token, tag) of a sentence's lines, which follow each other in the file
 
 
-def _blocks(path: Path, token_column: int, tag_column: int) -> Iterator[tuple[int, _Rows | None]]:
-    """Yield (first line, rows) for each sentence and (line, None) for each document's start."""
+def _blocks(
+    file: Iterable[bytes], token_column: int, tag_column: int
+) -> Iterator[tuple[int, _Rows | BadRecord | None]]:
+    """Yield (first line, rows or their first fault) for each sentence and (line, None) for each document's start."""
     rows: _Rows = []
+    bad: BadRecord | None = None
     start_line = n_columns = 0
-    for line, text in read_lines(path):
+    for line, text in numbered_lines(file):
+        if isinstance(text, BadRecord):
+            start_line = line if not rows and bad is None else start_line
+            bad = bad or text
+            continue
         text = text.rstrip(_BLANK)
         columns = _SEPARATOR.split(text)
         is_document = columns[0] == DOCUMENT_START
-        if rows and (not text or is_document):
-            yield start_line, rows
-            rows = []
+        in_sentence = bool(rows) or bad is not None
+        if in_sentence and (not text or is_document):
+            yield start_line, bad or rows
+            rows, bad, in_sentence = [], None, False
         if is_document:
             yield line, None
-        if not text or is_document or (not rows and text.startswith(COMMENT_START)):
+        if not text or is_document or (not in_sentence and text.startswith(COMMENT_START)):
             continue
         n_columns = n_columns or len(columns)
         problem = _columns_problem(columns, n_columns, token_column, tag_column)
         # A file with CR line ends is one line, which could look like many columns of one word.
         if "\r" in text:
             problem = "it holds a carriage return: end lines with LF or CRLF"
-        if problem:
-            raise CoreError("data.bad_record", path=path, line=line, problem=problem)
-        if not rows:
+        if not in_sentence:
             start_line = line
-        rows.append((columns[token_column], columns[tag_column]))
-    if rows:
-        yield start_line, rows
+        if problem:
+            bad = bad or BadRecord(line, problem)
+        else:
+            rows.append((columns[token_column], columns[tag_column]))
+    if rows or bad:
+        yield start_line, bad or rows
 
 
 def _columns_problem(columns: list[str], n_columns: int, token_column: int, tag_column: int) -> str | None:
@@ -103,15 +129,14 @@ def _columns_problem(columns: list[str], n_columns: int, token_column: int, tag_
     return None
 
 
-def _sentence(path: Path, document_id: str, sentence_id: int, rows: _Rows, scheme: str, start_line: int) -> Sentence:
+def _sentence(document_id: str, sentence_id: int, rows: _Rows, scheme: str, start_line: int) -> Sentence | BadRecord:
     words = [token for token, _ in rows]
     for line, word in enumerate(words, start=start_line):
         problem = word_problem(word)
         if problem:
-            raise CoreError("data.bad_record", path=path, line=line, problem=f"token {problem}")
+            return BadRecord(line, f"token {problem}")
     try:
         entities = tags_to_spans([tag for _, tag in rows], scheme)
     except CoreError as error:
-        line = start_line + int(str(error.values["word"]))
-        raise CoreError("data.bad_record", path=path, line=line, problem=str(error).rstrip(".")) from error
+        return BadRecord(start_line + int(str(error.values["word"])), str(error).rstrip("."))
     return Sentence(document_id, sentence_id, words, entities)

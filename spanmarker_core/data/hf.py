@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from spanmarker_core.data.records import (
+    BadRecord,
     DocumentOrder,
     RecordProblem,
     Sentence,
     Span,
-    check_distinct,
-    check_span,
+    check_annotation,
+    check_entities,
     check_words,
 )
 from spanmarker_core.errors import CoreError
-from spanmarker_core.labels import SCHEMES, TAG_SCHEMES, tags_to_spans
+from spanmarker_core.labels import SCHEMES, TAG_SCHEMES, scheme_called, tags_to_spans
 
 TAGS, ENTITIES = "ner_tags", "entities"
 
@@ -36,6 +37,14 @@ def read_dataset_folder(path: str | Path, scheme: str | None = None) -> Iterator
     `scheme` reads `ner_tags`; None or "spans" reads `entities`. Raises `CoreError` data.bad_dataset,
     data.scheme_needed or data.scheme_mismatch at once, and data.bad_row at the first faulty row.
     """
+    return _strict(Path(path), dataset_records(path, scheme))
+
+
+def dataset_records(path: str | Path, scheme: str | None = None) -> Iterator[Sentence | BadRecord]:
+    """Yield each row, or what is wrong with it; whether entities fit the words is to be seen (`check_entities`).
+
+    Raises what `read_dataset_folder` raises at once.
+    """
     path = Path(path)
     if (path / "dataset_dict.json").is_file():
         raise CoreError(
@@ -47,13 +56,14 @@ def read_dataset_folder(path: str | Path, scheme: str | None = None) -> Iterator
     columns = dataset.features
     if "tokens" not in columns:
         raise CoreError("data.bad_dataset", path=path, problem=f"it has no tokens column, only {list(columns)}")
+    scheme = scheme_called(scheme) if scheme is not None else None
     source = _annotation_column(path, set(columns), scheme)
     ids = [name for name in ("document_id", "sentence_id") if name in columns]
     if len(ids) == 1:
         problem = f"it has {ids[0]} alone: give document_id and sentence_id, or neither"
         raise CoreError("data.bad_dataset", path=path, problem=problem)
     names = _names(path, columns[source], source)
-    return _read(path, dataset.select_columns(["tokens", source, *ids]), scheme, names)
+    return _read(dataset.select_columns(["tokens", source, *ids]), scheme, names)
 
 
 def _load(path: Path) -> Any:
@@ -62,14 +72,14 @@ def _load(path: Path) -> Any:
 
     try:
         return load_from_disk(str(path))
+    except IndexError as error:  # `datasets` writes no table of a data set without rows, and then misses it
+        raise CoreError("data.empty", path=path) from error
     except (OSError, ValueError, KeyError) as error:
         problem = f"`datasets` can't load it ({error})"
         raise CoreError("data.bad_dataset", path=path, problem=problem) from error
 
 
 def _annotation_column(path: Path, columns: set[str], scheme: str | None) -> str:
-    if scheme is not None and scheme not in SCHEMES:
-        raise CoreError("call.unknown_option", option="scheme", value=scheme, choices=", ".join(SCHEMES))
     if TAGS not in columns and ENTITIES not in columns:
         problem = f"it has neither {TAGS} nor {ENTITIES}, only {sorted(columns)}"
         raise CoreError("data.bad_dataset", path=path, problem=problem)
@@ -103,14 +113,23 @@ def _item(feature: Any) -> Any:
     return feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
 
 
-def _read(path: Path, rows: Any, scheme: str | None, names: list[str] | None) -> Iterator[Sentence]:
+def _strict(path: Path, records: Iterator[Sentence | BadRecord]) -> Iterator[Sentence]:
+    for row, record in enumerate(records):
+        try:
+            if isinstance(record, BadRecord):
+                raise RecordProblem(record.problem)
+            yield check_entities(record)
+        except RecordProblem as error:
+            raise CoreError("data.bad_row", path=path, row=row, problem=str(error)) from error
+
+
+def _read(rows: Any, scheme: str | None, names: list[str] | None) -> Iterator[Sentence | BadRecord]:
     order = DocumentOrder()
-    index = 0
-    try:
-        for index, row in enumerate(rows):
+    for index, row in enumerate(rows):
+        try:
             yield _sentence(row, index, scheme, names, order)
-    except (RecordProblem, CoreError) as error:
-        raise CoreError("data.bad_row", path=path, row=index, problem=str(error).rstrip(".")) from error
+        except (RecordProblem, CoreError) as error:
+            yield BadRecord(index, str(error).rstrip("."))
 
 
 def _sentence(
@@ -121,10 +140,9 @@ def _sentence(
         entities = _from_tags(row[TAGS], len(words), str(scheme), names)
     else:
         entities = [
-            check_span(entity["start"], entity["end"], _name(entity["label"], names), len(words))
+            check_annotation(entity["start"], entity["end"], _name(entity["label"], names))
             for entity in row[ENTITIES] or []
         ]
-        check_distinct(entities)
     if "document_id" not in row:
         return Sentence(f"doc-{index}", 0, words, entities)
     # Numbers are what span_marker's own data sets hold here.

@@ -10,19 +10,21 @@ Entities may nest or overlap. Other keys are passed over; blank lines are too.
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from spanmarker_core.data.records import (
     DocumentOrder,
     RecordProblem,
     Sentence,
-    check_distinct,
-    check_span,
+    Span,
+    check_annotation,
+    check_entities,
     check_words,
     read_lines,
 )
 from spanmarker_core.errors import CoreError
 
-_KEYS = ("document_id", "sentence_id", "tokens", "entities")
+SENTENCE_KEYS = ("document_id", "sentence_id", "tokens", "entities")
 _ENTITY_KEYS = ("start", "end", "label")
 
 
@@ -34,33 +36,56 @@ def read_jsonl(path: str | Path) -> Iterator[Sentence]:
         if not text.strip():
             continue
         try:
-            yield _parse(text, order)
+            yield check_entities(sentence_of(parse_object(text), order))
         except RecordProblem as error:
             raise CoreError("data.bad_record", path=path, line=line, problem=str(error)) from error
 
 
-def _parse(text: str, order: DocumentOrder) -> Sentence:
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
-        raise RecordProblem(f"it is not JSON ({error})") from error
-    _check_keys(record, _KEYS, "the record")
+def sentence_of(record: Any, order: DocumentOrder) -> Sentence:
+    """Return the sentence that a record is; whether its entities fit its words is to be seen (`check_entities`).
+
+    Raises:
+        RecordProblem: what else is wrong with it.
+    """
+    check_keys(record, SENTENCE_KEYS, "the record")
     words = check_words(record["tokens"])
-    if not isinstance(record["entities"], list):
-        raise RecordProblem("entities is not a list")
-    entities = []
-    for index, entity in enumerate(record["entities"]):
-        _check_keys(entity, _ENTITY_KEYS, f"entity {index}")
-        try:
-            entities.append(check_span(entity["start"], entity["end"], entity["label"], len(words)))
-        except RecordProblem as error:
-            raise RecordProblem(f"entity {index}: {error}") from error
-    check_distinct(entities)
+    entities = parse_entities(record["entities"])
     document_id, sentence_id = order.check(record["document_id"], record["sentence_id"])
     return Sentence(document_id, sentence_id, words, entities)
 
 
-def _check_keys(record: object, keys: tuple[str, ...], what: str) -> None:
+def parse_object(text: str) -> Any:
+    """Return what a line of JSON holds.
+
+    Raises:
+        RecordProblem: it is none.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
+        raise RecordProblem(f"it is not JSON ({error})") from error
+
+
+def parse_entities(values: object) -> list[Span]:
+    """Return the entities in a list of {start, end, label}, whatever their ranges count.
+
+    Raises:
+        RecordProblem: one of them is none.
+    """
+    if not isinstance(values, list):
+        raise RecordProblem("entities is not a list")
+    entities = []
+    for index, entity in enumerate(values):
+        check_keys(entity, _ENTITY_KEYS, f"entity {index}")
+        try:
+            entities.append(check_annotation(entity["start"], entity["end"], entity["label"]))
+        except RecordProblem as error:
+            raise RecordProblem(f"entity {index}: {error}") from error
+    return entities
+
+
+def check_keys(record: object, keys: tuple[str, ...], what: str) -> None:
+    """Raise `RecordProblem` unless a value is an object that has these keys."""
     if not isinstance(record, dict):
         raise RecordProblem(f"{what} is {type(record).__name__}, not an object with {', '.join(keys)}")
     missing = [key for key in keys if key not in record]

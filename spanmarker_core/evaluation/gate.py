@@ -1,5 +1,6 @@
 """What a gate costs and what it saves: recall, spans kept and F1 at each threshold, and the threshold to choose."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -68,21 +69,39 @@ class GateScores:
         How much of what the ungated model finds is left is told only where all spans were scored, by `model` without
         a gate or with one that lets everything pass.
         """
+        return curve_point(threshold, self.counts(threshold))
+
+    def counts(self, threshold: float) -> Counter[str]:
+        """Return what `curve_point` makes the point of; counts of parts of some data add up to those of the whole."""
         found = self._decoded(threshold)
         limit = np.float32(threshold)  # compared as the gate compares
-        kept = len(self._all_spans) - np.searchsorted(self._all_spans, limit)
-        point = {"threshold": float(threshold), "kept": kept / max(1, self.n_candidates)}
+        passing = len(self._all_spans) - int(np.searchsorted(self._all_spans, limit))
+        counts = Counter(candidates=self.n_candidates, passing=passing)
         if not self._threshold:
-            point["recall_of_model"] = len(found & self._entities) / max(1, len(self._entities))
+            counts.update(of_model=len(self._entities), of_model_found=len(found & self._entities))
         if self.gold is not None:
-            correct = len(found & self.gold)
-            point["recall_of_gold"] = float((self._gold_passes >= limit).sum()) / max(1, len(self.gold))
-            point["f1"] = 2 * correct / max(1, len(found) + len(self.gold))
-        return {name: round(float(value), 6) for name, value in point.items()}
+            reached = int((self._gold_passes >= limit).sum())
+            counts.update(gold=len(self.gold), gold_passing=reached, found=len(found), correct=len(found & self.gold))
+        return counts
 
     def _decoded(self, threshold: float) -> set[Key]:
         passing = np.flatnonzero(self._passes >= np.float32(threshold))
         return set(_keys(decode(self._candidates.take(passing), self.model.config.decoder)))
+
+
+def curve_point(threshold: float, counts: Counter[str]) -> dict[str, float]:
+    """Return the point of a gate's curve that these counts give; see `GateScores.at`."""
+
+    def share(part: str, whole: str) -> float:
+        return counts[part] / max(1, counts[whole])
+
+    point = {"threshold": float(threshold), "kept": share("passing", "candidates")}
+    if "of_model" in counts:
+        point["recall_of_model"] = share("of_model_found", "of_model")
+    if "gold" in counts:
+        point["recall_of_gold"] = share("gold_passing", "gold")
+        point["f1"] = 2 * counts["correct"] / max(1, counts["found"] + counts["gold"])
+    return {name: round(value, 6) for name, value in point.items()}
 
 
 def annotated_windows(sentences: Sequence[Sentence], model: Tagger) -> tuple[Windows, list[Key]]:

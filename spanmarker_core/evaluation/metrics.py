@@ -88,6 +88,13 @@ class SpanScorer:
         self._reachable_flat += len(largest_flat_subset(reachable))
         self._sentences += 1
 
+    def merge(self, other: "SpanScorer") -> None:
+        """Add what another scorer added up, of other sentences."""
+        for name in ("_support", "_predicted", "_correct", "_reachable"):
+            getattr(self, name).update(getattr(other, name))
+        self._reachable_flat += other._reachable_flat
+        self._sentences += other._sentences
+
     def result(self) -> EvaluationResult:
         """Score what was added so far."""
         per_label = {

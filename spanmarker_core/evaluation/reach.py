@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from spanmarker_core.data.records import Sentence
+from spanmarker_core.data.summary import DataSummary
 from spanmarker_core.labels import Span
 
 SUGGESTED_COVERAGE = 0.99
@@ -47,16 +48,21 @@ def largest_flat_subset(entities: Iterable[Span]) -> list[Span]:
 class LengthReport:
     """How long the entities are, in words, and what `entity_max_length` makes of that.
 
-    `lengths` counts entities by length in rising order, `unreachable_labels` those over the limit by
-    label, most first. `flat` is the most entities within the limit that an output without overlaps
-    can hold.
+    `sentence_lengths` counts sentences by their words, `lengths` entities by theirs in rising order,
+    `unreachable_labels` those over the limit by label, most first. `flat` is the most entities within the limit that an
+    output without overlaps can hold; None where that was not counted.
     """
 
     entity_max_length: int
-    sentences: int
+    sentence_lengths: dict[int, int]
     lengths: dict[int, int]
     unreachable_labels: dict[str, int]
-    flat: int
+    flat: int | None
+
+    @property
+    def sentences(self) -> int:
+        """Number of all sentences."""
+        return sum(self.sentence_lengths.values())
 
     @property
     def entities(self) -> int:
@@ -79,6 +85,20 @@ class LengthReport:
         """Return the smallest `entity_max_length` that reaches `share` of the entities; None without any."""
         return next((length for length, covered in self.coverage.items() if covered >= share), None)
 
+    def spans(self, limit: int) -> int:
+        """Return how many candidate spans the sentences have with an `entity_max_length` of `limit`.
+
+        They are what a model without a gate scores, which is most of its work.
+
+        >>> LengthReport(8, {4: 1}, {}, {}, 0).spans(2)
+        7
+        """
+        # Of n words 1 + 2 + … + n spans, less those longer than the limit.
+        return sum(
+            count * (n_words * (n_words + 1) - max(n_words - limit, 0) * (max(n_words - limit, 0) + 1)) // 2
+            for n_words, count in self.sentence_lengths.items()
+        )
+
     @property
     def suggested(self) -> int | None:
         """The smallest `entity_max_length` that reaches 99 % of the entities; None without any."""
@@ -91,21 +111,27 @@ class LengthReport:
 
 def length_report(sentences: Iterable[Sentence], entity_max_length: int) -> LengthReport:
     """Count entity lengths over a stream of sentences."""
-    lengths: Counter[int] = Counter()
-    unreachable: Counter[str] = Counter()
-    n_sentences = flat = 0
+    summary = DataSummary()
+    flat = 0
     for sentence in sentences:
-        n_sentences += 1
-        entities = set(sentence.entities)
-        lengths.update(entity.end - entity.start for entity in entities)
-        reachable = reachable_by_length(entities, entity_max_length)
-        unreachable.update(entity.label for entity in entities.difference(reachable))
-        flat += len(largest_flat_subset(reachable))
+        summary.add(sentence)
+        flat += len(largest_flat_subset(reachable_by_length(sentence.entities, entity_max_length)))
+    return report_of(summary, entity_max_length, flat)
+
+
+def report_of(summary: DataSummary, entity_max_length: int, flat: int | None = None) -> LengthReport:
+    """Return the report of data that were summed up before."""
+    unreachable = Counter(
+        {
+            name: sum(count for length, count in label.lengths.items() if length > entity_max_length)
+            for name, label in summary.labels.items()
+        }
+    )
     return LengthReport(
         entity_max_length=entity_max_length,
-        sentences=n_sentences,
-        lengths=dict(sorted(lengths.items())),
-        unreachable_labels=dict(sorted(unreachable.items(), key=lambda item: (-item[1], item[0]))),
+        sentence_lengths=dict(summary.sentence_lengths),
+        lengths=dict(sorted(summary.lengths().items())),
+        unreachable_labels=dict(sorted((+unreachable).items(), key=lambda item: (-item[1], item[0]))),
         flat=flat,
     )
 
@@ -119,15 +145,19 @@ def _lines(report: LengthReport) -> list[str]:
         f"Reachable: {reachable:,} ({_percent(reachable, total)}). Out of reach: {total - reachable:,} "
         f"({_percent(total - reachable, total)}), which count as misses.",
     ]
-    if report.flat < reachable:
-        lines.append(f"Some overlap: decoder flat can give at most {report.flat:,} ({_percent(report.flat, total)}).")
-    lines += ["", "  words    entities   reached by this limit"]
+    if report.flat is not None and report.flat < reachable:
+        lines.append(
+            f"Some overlap: decoder flat.v1 can give at most {report.flat:,} ({_percent(report.flat, total)}); "
+            "nested.v1 can give entities within others too."
+        )
+    lines += ["", "  words    entities   reached by this limit   spans to score"]
     curve = report.coverage
     shown = max(limit, report.suggested or 0)
     for length, count in report.lengths.items():
         if length <= shown:
             mark = "  <- entity_max_length" if length == limit else ""
-            lines.append(f"  {length:>5}  {count:>10,}   {curve[length]:>8.2%}{mark}")
+            spans = f"{report.spans(length) / report.spans(limit):.2f}x"
+            lines.append(f"  {length:>5}  {count:>10,}   {curve[length]:>21.2%}   {spans:>14}{mark}")
     beyond = {length: count for length, count in report.lengths.items() if length > shown}
     if beyond:
         lines.append(f"  {f'>{shown}':>5}  {sum(beyond.values()):>10,}   longest {max(beyond)}")

@@ -26,8 +26,21 @@ def evaluate(
         CoreError: `data.no_entities` where there is nothing to score; `data.no_common_label` where the model
             has a class for none of it. Gold of single labels that the model doesn't know counts as missed.
     """
-    scorer = SpanScorer(entity_max_length=model.config.entity_max_length)
+    result = score(model, sentences, decoder=decoder, threshold=threshold).result()
     known = set(model.config.labels) - {model.config.outside}
+    gold = {label for label, scores in result.per_label.items() if scores.support}
+    if not gold:
+        raise CoreError("data.no_entities", path="the evaluation data")
+    if not gold & known:
+        raise CoreError("data.no_common_label", found=", ".join(sorted(gold)), labels=", ".join(sorted(known)))
+    return result
+
+
+def score(
+    model: Tagger, sentences: Iterable[Sentence], *, decoder: str | None = None, threshold: Threshold = None
+) -> SpanScorer:
+    """Tag and score as `evaluate` does, whatever there is; scorers of parts of some data can be merged."""
+    scorer = SpanScorer(entity_max_length=model.config.entity_max_length)
     for batch in document_batches(sentences, _SENTENCES_A_CALL):
         tagged = model.tag_words(
             [sentence.words for sentence in batch],
@@ -38,10 +51,4 @@ def evaluate(
         for sentence, entities in zip(batch, tagged, strict=True):
             predicted = [Span(entity.word_start, entity.word_end, entity.label) for entity in entities]
             scorer.add(sentence.entities, predicted)
-    result = scorer.result()
-    gold = {label for label, scores in result.per_label.items() if scores.support}
-    if not gold:
-        raise CoreError("data.no_entities", path="the evaluation data")
-    if not gold & known:
-        raise CoreError("data.no_common_label", found=", ".join(sorted(gold)), labels=", ".join(sorted(known)))
-    return result
+    return scorer

@@ -1,24 +1,51 @@
 """Model architectures, one a file, under versioned names that a bundle's config holds.
 
-An architecture is a class with
+An architecture is a `network.SpanNetwork` with
 
-    from_config(config: ModelConfig) -> model      # random weights, to be filled from a bundle
-    forward(batch: Batch, gate_threshold: float | None = None) -> Scores
-    encode_text(batch: Batch) -> TextPass          # `states`, which a gate is fitted to
-    gate: Gate | None                              # which words may start and end an entity
+    __init__(encoder, config: ModelConfig)      # the pretrained or random encoder, and what the bundle says
+    feature_size(options, hidden) -> int
+    encode_spans(batch, spans, text, start, end) -> features of these spans, [n, feature_size]
 
-A new one is a file here and a line in `ARCHITECTURES`, which is all that bundles and loading look at.
+The rest is the same for all: the text pass, the gate, the linear classifier, `forward(batch) -> Scores`, training,
+saving, loading, tagging. A new one is a file here, a class in `options` and a line in `ARCHITECTURES`.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spanmarker_core.errors import CoreError, UnusableError
+from spanmarker_core.models.options import (
+    BlNerOptions,
+    DSpERTOptions,
+    Options,
+    PLMarkerOptions,
+    SeqNerOptions,
+    SpanMarkerOptions,
+    SpanNerOptions,
+    read_options,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-#: Name in a config -> "module:class". Names only, so that a config can be checked without torch.
-ARCHITECTURES = {"span_marker.v1": "spanmarker_core.models.span_marker:SpanMarkerModel"}
+
+class Architecture(NamedTuple):
+    """Where an architecture is, "module:class", and what it can be told. Names only, so that needs no torch."""
+
+    place: str
+    options: type[Options]
+
+
+ARCHITECTURES = {
+    "span_marker.v1": Architecture("spanmarker_core.models.span_marker:SpanMarkerModel", SpanMarkerOptions),
+    "pl_marker.v1": Architecture("spanmarker_core.models.pl_marker:PLMarkerModel", PLMarkerOptions),
+    "dspert.v1": Architecture("spanmarker_core.models.dspert:DSpERT", DSpERTOptions),
+    "span_ner.v1": Architecture("spanmarker_core.models.span_ner:SpanNerModel", SpanNerOptions),
+    "bl_ner.v1": Architecture("spanmarker_core.models.bl_ner:BlNerModel", BlNerOptions),
+    "seq_ner.v1": Architecture("spanmarker_core.models.seq_ner:SeqNerModel", SeqNerOptions),
+}
 
 
 class Scores(NamedTuple):
@@ -28,14 +55,43 @@ class Scores(NamedTuple):
         logits: [n_kept, n_labels], of the spans at `kept`.
         kept: int64 [n_kept], rows of the batch's spans, rising; None is all of them.
         gate: [n_words, 2], the gate's logits; None for a model without one.
+        tags: [n_words, n_tags], the emissions of a head of tags; None for a model without one.
+        labels: int64 [n_kept], the class of each span where the model decides it by other means than the largest of
+            its logits; None where it doesn't.
     """
 
     logits: "Tensor"
     kept: "np.ndarray | None"
     gate: "Tensor | None"
+    tags: "Tensor | None" = None
+    labels: "np.ndarray | None" = None
+
+
+def architecture_called(name: str) -> str:
+    """Return the name in full: without a version it is the last one.
+
+    >>> architecture_called("span_marker")
+    'span_marker.v1'
+
+    Raises:
+        CoreError: `call.unknown_option`.
+    """
+    versions = [known for known in ARCHITECTURES if known == name or known.rpartition(".")[0] == name]
+    if not versions:
+        raise CoreError("call.unknown_option", option="architecture", value=name, choices=", ".join(ARCHITECTURES))
+    return versions[-1]
+
+
+def bundles_tags(architecture: str, options: Mapping[str, object]) -> bool:
+    """Say whether tags are learned together with spans, and so have a weight beside them; not where options are bad."""
+    try:
+        told = read_options(ARCHITECTURES[architecture].options, options)
+    except (UnusableError, KeyError):
+        return False
+    return told.spans and told.tags is not None
 
 
 def architecture(name: str) -> Any:
     """Return the class behind a name of `ARCHITECTURES`. Imports torch."""
-    module, _, attribute = ARCHITECTURES[name].partition(":")
+    module, _, attribute = ARCHITECTURES[name].place.partition(":")
     return getattr(import_module(module), attribute)

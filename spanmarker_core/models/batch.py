@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spanmarker_core.spans import Spans
+from spanmarker_core.spans import Spans, sentence_runs
 from spanmarker_core.windows import Windows
 
 
@@ -22,6 +22,10 @@ class Batch:
         first_token, last_token: int64 [n_words], inclusive, into `token_ids`: where each word is. Words without
             a token have some token of their window; no span starts or ends at them.
         spans: candidate spans; their words count in `first_token`.
+        runs: int64 [n_runs + 1]; run `i`, words `runs[i]:runs[i + 1]`, is what a window shows of one sentence.
+        continues: bool [n_runs], whether a run begins amid its sentence, after words that the window doesn't show.
+        owned: bool [n_words]: words that their window is there for; the others are context.
+        has_token: bool [n_words].
     """
 
     token_ids: Tensor
@@ -29,6 +33,10 @@ class Batch:
     first_token: Tensor
     last_token: Tensor
     spans: Spans
+    runs: np.ndarray
+    continues: np.ndarray
+    owned: np.ndarray
+    has_token: np.ndarray
 
     @classmethod
     def build(cls, windows: Windows, spans: Spans) -> "Batch":
@@ -36,12 +44,17 @@ class Batch:
         n_words = np.diff(windows.word_offsets)
         shift = np.repeat(windows.token_offsets[:-1], n_words)
         last = np.repeat(windows.token_offsets[1:] - 1, n_words)
+        runs = sentence_runs(windows)
         return cls(
             token_ids=torch.from_numpy(windows.token_ids.astype(np.int64)),
             token_offsets=windows.token_offsets,
             first_token=torch.from_numpy(np.minimum(shift + windows.word_token_start, last)),
             last_token=torch.from_numpy(np.maximum(shift + windows.word_token_end - 1, shift)),
             spans=spans,
+            runs=runs,
+            continues=windows.word_index[runs[:-1]] > 0,
+            owned=windows.word_tag,
+            has_token=windows.word_token_end > windows.word_token_start,
         )
 
     def to(self, device: torch.device) -> "Batch":
@@ -56,3 +69,8 @@ class Batch:
             self,
             **{name: tensor.to(device, non_blocking=True) for name, tensor in zip(names, tensors, strict=True)},
         )
+
+
+def on_device(array: np.ndarray, device: torch.device) -> Tensor:
+    """Return an array as a tensor on a device, without waiting for it."""
+    return torch.from_numpy(array).to(device, non_blocking=True)

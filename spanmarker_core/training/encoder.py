@@ -9,15 +9,13 @@ from torch import nn
 from transformers import AutoModel, PreTrainedModel
 
 from spanmarker_core.bundle import ModelConfig
-from spanmarker_core.config_checks import MIN_WINDOW_TOKENS, check_config, check_vocabulary
+from spanmarker_core.config_checks import MIN_WINDOW_TOKENS, check_config, check_entity_fits, check_vocabulary
 from spanmarker_core.errors import CoreError, UnusableError, refusing, unusable
 from spanmarker_core.gate import GATE_WIDTH
-from spanmarker_core.models.span_marker import (
-    SpanMarkerModel,
-    check_encoder,
-    max_window_tokens,
-    native_position_offset,
-)
+from spanmarker_core.models import ARCHITECTURES, architecture
+from spanmarker_core.models.encoders import check_encoder, max_window_tokens, native_position_offset
+from spanmarker_core.models.options import MarkerOptions, read_options
+from spanmarker_core.models.probe import check_states
 from spanmarker_core.pretrained import (
     encoder_config,
     not_finite,
@@ -29,12 +27,13 @@ from spanmarker_core.pretrained import (
 )
 from spanmarker_core.saving import encoder_facts
 from spanmarker_core.training.settings import TrainingSettings
+from spanmarker_core.windows import Packer
 
 
 def new_model(
     encoder_path: str | Path, labels: Sequence[str], settings: TrainingSettings
 ) -> tuple[ModelConfig, nn.Module, Tokenizer]:
-    """Build an untrained span-marker model on a pretrained encoder in a local folder.
+    """Build an untrained model on a pretrained encoder in a local folder.
 
     Args:
         encoder_path: a transformers encoder (safetensors) with a fast tokenizer.
@@ -47,11 +46,54 @@ def new_model(
     Raises:
         CoreError: `encoder.*`, with what is wrong with the encoder, the limits or the labels.
     """
-    path = Path(encoder_path)
-    if not path.is_dir():
-        raise CoreError("encoder.not_found", path=path)
+    path = _folder(encoder_path)
     with refusing("encoder.unreadable", path=path):
         return _new_model(path, labels, settings)
+
+
+def encoder_packer(encoder_path: str | Path, settings: TrainingSettings) -> Packer:
+    """Return the packer that a new model on this encoder has; needs its tokenizer and config, no weights.
+
+    Raises:
+        CoreError: as `new_model`.
+    """
+    path = _folder(encoder_path)
+    with refusing("encoder.unreadable", path=path):
+        config = encoder_config(read_json(path / "config.json"))
+        with torch.device("meta"), unusable("no encoder can be built from its config"):
+            encoder = AutoModel.from_config(config)
+        return _packer(path, encoder, settings)
+
+
+def _folder(path: str | Path) -> Path:
+    if not Path(path).is_dir():
+        raise CoreError("encoder.not_found", path=path)
+    return Path(path)
+
+
+def _packer(path: Path, encoder: PreTrainedModel, settings: TrainingSettings) -> Packer:
+    wrapped = read_tokenizer(path)
+    tokenizer = wrapped.backend_tokenizer
+    check_vocabulary(tokenizer, encoder.get_input_embeddings().num_embeddings)
+    put_spaces_before_words(tokenizer)
+    if wrapped.unk_token_id is None:
+        raise UnusableError("its tokenizer names no unknown token")
+    limit = max_window_tokens(encoder.config, native_position_offset(encoder))
+    if settings.max_tokens > limit:
+        raise CoreError("encoder.window_too_long", found=settings.max_tokens, limit=limit)
+    if settings.max_tokens < MIN_WINDOW_TOKENS:
+        raise CoreError("encoder.window_too_short", found=settings.max_tokens, limit=MIN_WINDOW_TOKENS)
+    prefix, suffix = special_tokens(tokenizer)
+    check_entity_fits(settings.entity_max_length, settings.max_tokens, len(prefix) + len(suffix))
+    return Packer(
+        tokenizer,
+        prefix=prefix,
+        suffix=suffix,
+        unknown_id=wrapped.unk_token_id,
+        max_tokens=settings.max_tokens,
+        entity_max_length=settings.entity_max_length,
+        splitter=settings.splitter,
+    )
 
 
 def _new_model(
@@ -63,50 +105,44 @@ def _new_model(
         raise CoreError(
             "encoder.too_many_pair_layers", found=settings.pair_layers, limit=encoder.config.num_hidden_layers
         )
-    wrapped = read_tokenizer(path)
-    tokenizer = wrapped.backend_tokenizer
-    start_marker = encoder.get_input_embeddings().num_embeddings
-    check_vocabulary(tokenizer, start_marker)
-    put_spaces_before_words(tokenizer)
-    if wrapped.unk_token_id is None:
-        raise UnusableError("its tokenizer names no unknown token")
-    offset = native_position_offset(encoder)
-    limit = max_window_tokens(encoder.config, offset)
-    if settings.max_tokens > limit:
-        raise CoreError("encoder.window_too_long", found=settings.max_tokens, limit=limit)
-    if settings.max_tokens < MIN_WINDOW_TOKENS:
-        raise CoreError("encoder.window_too_short", found=settings.max_tokens, limit=MIN_WINDOW_TOKENS)
-    encoder.resize_token_embeddings(start_marker + 2, pad_to_multiple_of=8, mean_resizing=False)
-    _start_markers_from_the_mean(encoder, start_marker)
-    prefix, suffix = special_tokens(tokenizer)
+    packer = _packer(path, encoder, settings)
+    markers: tuple[int, int] | tuple[None, None] = (None, None)
+    with unusable("the architecture's options"):
+        options = read_options(ARCHITECTURES[settings.architecture].options, settings.options)
+    if isinstance(options, MarkerOptions):
+        first = encoder.get_input_embeddings().num_embeddings
+        encoder.resize_token_embeddings(first + 2, pad_to_multiple_of=8, mean_resizing=False)
+        _start_markers(encoder, first, path, options.marker_init)
+        markers = (first, first + 1)
     config = ModelConfig(
         labels=["O", *labels],
         entity_max_length=settings.entity_max_length,
         max_tokens=settings.max_tokens,
-        position_offset=offset,
-        prefix=prefix,
-        suffix=suffix,
-        unknown_id=wrapped.unk_token_id,
-        start_marker_id=start_marker,
-        end_marker_id=start_marker + 1,
+        position_offset=native_position_offset(encoder),
+        prefix=packer.prefix.tolist(),
+        suffix=packer.suffix.tolist(),
+        unknown_id=packer.unknown_id,
+        start_marker_id=markers[0],
+        end_marker_id=markers[1],
         encoder=encoder_facts(encoder.config),
         splitter=settings.splitter,
         context=settings.context,
+        decoder=settings.decoder,
+        architecture=settings.architecture,
+        options=dict(settings.options),
         pair_layers=settings.pair_layers,
         # Which threshold is best is seen when the model is trained.
-        gate={"trained": "joint", "width": GATE_WIDTH, "threshold": 0.5, "curve": []} if settings.gate else None,
+        gate=_new_gate(settings) if settings.gate else None,
     )
     check_config(config)
-    network = SpanMarkerModel(
-        encoder,
-        n_labels=len(config.labels),
-        start_marker_id=config.start_marker_id,
-        end_marker_id=config.end_marker_id,
-        position_offset=offset,
-        pair_layers=config.pair_layers,
-        gate_width=None if config.gate is None else config.gate["width"],
-    )
-    return config, network, tokenizer
+    network = architecture(settings.architecture)(encoder, config)
+    check_states(network, packer.tokenizer, config.prefix, config.suffix)
+    return config, network, packer.tokenizer
+
+
+def _new_gate(settings: TrainingSettings) -> dict[str, object]:
+    ends = {} if settings.gate_ends else {"ends": False}
+    return {"trained": "joint", "width": GATE_WIDTH, "threshold": 0.5, "curve": [], **ends}
 
 
 def _read_encoder(path: Path, layers: int | None) -> PreTrainedModel:
@@ -148,12 +184,21 @@ def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     return around[:middle], around[middle:]
 
 
-def _start_markers_from_the_mean(encoder: PreTrainedModel, first_new: int) -> None:
-    """Give new embedding rows the mean of the old ones, which is short: what a marker shows is its position.
+def _start_markers(encoder: PreTrainedModel, first_new: int, path: Path, marker_init: str) -> None:
+    """Give new embedding rows, of which the first two are `<start>` and `<end>`, the values that they start from.
 
-    A random row is noise that training must first unlearn: on wnut17 (1,200 sentences, 300 steps, 3 layers of
-    MiniLM) F1 on dev was 34.8 with random rows and 44.5 with the mean, one seed each.
+    `mean`: that of the old ones, which is short: what a marker shows is its position. A random row is noise that
+    training must first unlearn: on wnut17 (1,200 sentences, 300 steps, 3 layers of MiniLM) F1 on dev was 34.8 with
+    random rows and 44.5 with the mean, one seed each. `mask_and_entity`: those of the mask token and of the word
+    "entity", the mean of its tokens where it has several (PL-Marker; thesis 3.5, 4b).
     """
     with torch.no_grad():
         rows = encoder.get_input_embeddings().weight
         rows[first_new:] = rows[:first_new].mean(dim=0)
+        if marker_init == "mask_and_entity":
+            tokenizer = read_tokenizer(path)
+            if tokenizer.mask_token_id is None:
+                raise UnusableError("its tokenizer names no mask token, which option marker_init mask_and_entity takes")
+            put_spaces_before_words(tokenizer.backend_tokenizer)
+            word = tokenizer.backend_tokenizer.encode(["entity"], is_pretokenized=True, add_special_tokens=False)
+            rows[first_new], rows[first_new + 1] = rows[tokenizer.mask_token_id], rows[word.ids].mean(dim=0)

@@ -1,132 +1,145 @@
-"""Annotated sentences -> windows with a label for every candidate span."""
+"""Numbers of windows -> a batch with the class of every candidate span, as the network and its loss take it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.utils.data import Dataset
 
-from spanmarker_core.data import Sentence
-from spanmarker_core.data.windows import pack_annotated
-from spanmarker_core.errors import CoreError
+from spanmarker_core.draws import uniform
 from spanmarker_core.gate import gate_targets, select_spans
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.spans import candidate_spans, count_candidates
-from spanmarker_core.windows import Context, Packer, Windows
+from spanmarker_core.ragged import ragged_offsets, ragged_take
+from spanmarker_core.spans import candidate_spans
+from spanmarker_core.training.source import Gold, TrainingWindows
+from spanmarker_core.training.targets import OUTSIDE, chains, select_negatives, smoothed, span_labels, word_tags
+from spanmarker_core.windows import Windows
 
 
-class SpanExamples(Dataset[int]):
-    """Windows of annotated sentences; `collate` turns window numbers into a batch and its labels.
-
-    Candidate spans and their labels are made when a batch is asked for, so the data set costs as much
-    as its tokens.
+class Examples:
+    """Makes batches of windows. Spans and their labels are made on demand, so windows cost as much as their tokens.
 
     Args:
-        sentences: annotated; the sentences of a document next to each other, in order.
-        packer: encodes and packs them.
-        context: what a window shows around its sentence.
-        labels: class names, "O" among them at `outside`.
-        share: train on the spans at the first word of an entity and on this share of the others, drawn anew each time
-            a window comes by; None trains on all.
-        seed: of that draw.
-
-    Raises:
-        CoreError: `data.unknown_label` for an entity whose label isn't in `labels`.
+        source: the windows.
+        entity_max_length: words of the longest candidate span.
+        share: train on the spans at the first word of an entity and on this share of the others, drawn anew each
+            epoch; None trains on all.
+        seed: of draws.
+        negatives: train on the entities and on at most so many other spans of each window, drawn likewise.
+        boundary_smoothing: share of an entity's label that its neighbours get, see `targets.smoothed`.
+        tags: whether to tell the tags of words.
+        held_windows: windows of pools that are kept in memory, about.
     """
 
     def __init__(
         self,
-        sentences: Iterable[Sentence],
-        packer: Packer,
-        context: Context,
-        labels: Sequence[str],
-        outside: int,
+        source: TrainingWindows,
+        entity_max_length: int,
         share: float | None = None,
         seed: int = 0,
+        *,
+        negatives: int | None = None,
+        boundary_smoothing: float = 0.0,
+        tags: bool = False,
+        held_windows: int = 50_000,
     ) -> None:
-        self.packer = packer
-        self.share = share
-        self.random = np.random.default_rng(seed)
-        self.outside = outside
-        label_index = {label: index for index, label in enumerate(labels)}
-        sentences = list(sentences)
-        windows = pack_annotated(sentences, packer, context)
-        gold = [
-            (number, *entity)
-            for number, sentence in enumerate(sentences)
-            for entity in self._gold(sentence, label_index)
-        ]
-        # A window without candidates, such as one of words without tokens, has nothing to learn from.
-        self.windows = windows.take(np.flatnonzero(count_candidates(windows, packer.entity_max_length)))
-        table = np.array(sorted(gold), np.int64).reshape(-1, 4)
-        same_span = (table[1:, :3] == table[:-1, :3]).all(axis=1)
-        #: Spans with several labels: one class a span can be learned, the first by name.
-        self.spans_of_several_labels = int(same_span.sum())
-        table = table[np.append(True, ~same_span)[: len(table)]]
-        self.gold_keys = self._key(table[:, 0], table[:, 1], table[:, 2])
-        self.gold_labels = table[:, 3]
-        sentence = table[:, 0] << np.int64(32)
-        self.gold_heads, self.gold_ends = np.unique(sentence + table[:, 1]), np.unique(sentence + table[:, 2] - 1)
-
-    def _gold(self, sentence: Sentence, label_index: dict[str, int]) -> Iterator[tuple[int, int, int]]:
-        """Yield (start, end, label number) of the entities that can be candidates."""
-        for entity in sentence.entities:
-            if entity.label not in label_index:
-                raise CoreError(
-                    "data.unknown_label",
-                    path=f"document {sentence.document_id}, sentence {sentence.sentence_id}",
-                    label=entity.label,
-                    labels=", ".join(label_index),
-                )
-            if entity.end - entity.start <= self.packer.entity_max_length:
-                yield entity.start, entity.end, label_index[entity.label]
+        self.source = source
+        self.entity_max_length = entity_max_length
+        self.share, self.negatives = share, negatives
+        self.boundary_smoothing, self.tags = boundary_smoothing, tags
+        self.seed = seed
+        self._pools: OrderedDict[int, tuple[Windows, Gold, np.ndarray]] = OrderedDict()
+        self._held_windows = held_windows
 
     def __len__(self) -> int:
-        return len(self.windows)
+        return len(self.source.n_tokens)
 
-    def __getitem__(self, index: int) -> int:
-        return index
-
-    def collate(self, indices: Sequence[int]) -> dict[str, Batch | Tensor]:
+    def batch(self, numbers: np.ndarray, epoch: int = 0) -> dict[str, Any]:
         """Return a batch of these windows, ordered by length, and what it should be told.
+
+        Args:
+            numbers: int64, which windows; each once.
+            epoch: what the draw of spans depends on beside the window.
 
         Returns:
             `{"batch": Batch, "labels": int64 [n_spans], "gate": float32 [n_words, 2], "asked": float32 [n_words, 2]}`:
-            the class of each span; whether an entity starts and whether one ends at each word; 1 where the gate will
-            be asked that, at the edges of candidate spans.
+            the class of each span, or with smoothing float32 [n_spans, n_classes], how much it is of each; whether an
+            entity starts and whether one ends at each word; 1 where the gate is
+            asked that. It is asked at the first words of candidate spans, and at the last words of those whose
+            every span of up to `entity_max_length` words begins in the window's own words, so that its entities are
+            known here: all, but for some at the cuts of sentences longer than a window. With tags also
+            `{"tags": int64 [n_words], "chains": int64 [n_words]}`, see `targets.word_tags` and `targets.chains`.
         """
-        numbers = np.asarray(indices)
-        lengths = np.diff(self.windows.token_offsets)[numbers]
-        windows = self.windows.take(numbers[np.argsort(lengths, kind="stable")])
-        spans = candidate_spans(windows, self.packer.entity_max_length)
-        keys = self._key(
-            windows.word_sentence[spans.first_word].astype(np.int64),
-            windows.word_index[spans.first_word],
-            windows.word_index[spans.last_word] + 1,
-        )
-        labels = np.full(len(spans), self.outside, np.int64)
-        if len(self.gold_keys):
-            place = np.minimum(np.searchsorted(self.gold_keys, keys), len(self.gold_keys) - 1)
-            is_gold = self.gold_keys[place] == keys
-            labels[is_gold] = self.gold_labels[place[is_gold]]
-        is_gold = labels != self.outside
-        asked = gate_targets(spans, np.ones(len(spans)), len(windows.word_index))
-        if self.share is not None:
-            chosen = select_spans(spans, is_gold, self.share, self.random)
-            spans, labels = spans.take(chosen), labels[chosen]
-        return {
-            "batch": Batch.build(windows, spans),
-            "labels": torch.from_numpy(labels),
-            "gate": torch.from_numpy(self._edges(windows)),
+        windows, gold, numbers = self._windows(numbers)
+        spans = candidate_spans(windows, self.entity_max_length)
+        labels = span_labels(windows, spans, gold)
+        is_gold = labels != OUTSIDE
+        n_words = len(windows.word_index)
+        gate = gate_targets(spans, is_gold, n_words)
+        asked = gate_targets(spans, np.ones(len(spans)), n_words)
+        known = self._knows_ends(windows)
+        asked[:, 1] *= known
+        targets = labels
+        if self.boundary_smoothing:
+            n_classes = 1 + len(self.source.labels)
+            targets = smoothed(spans, labels, n_classes, self.boundary_smoothing)
+        if self.share is not None or self.negatives is not None:
+            window = np.repeat(np.arange(len(windows)), np.diff(spans.offsets))
+            draws = uniform(self.seed, epoch, numbers[window], np.arange(len(spans)) - spans.offsets[window])
+            if self.negatives is not None:
+                chosen = select_negatives(spans, is_gold, self.negatives, draws)
+            else:
+                chosen = select_spans(spans, is_gold, self.share or 0.0, draws)
+            spans, targets = spans.take(chosen), targets[chosen]
+        batch = Batch.build(windows, spans)
+        example = {
+            "batch": batch,
+            "labels": torch.from_numpy(targets),
+            "gate": torch.from_numpy(gate),
             "asked": torch.from_numpy(asked),
         }
+        if self.tags:
+            tags = word_tags(windows, gold, known)
+            example |= {"tags": torch.from_numpy(tags), "chains": chains(batch, tags)}
+        return example
 
-    def _edges(self, windows: Windows) -> np.ndarray:
-        """Return where entities start and end, also those of another window's spans, float32 [n_words, 2]."""
-        words = (windows.word_sentence.astype(np.int64) << np.int64(32)) + windows.word_index
-        return np.stack([np.isin(words, self.gold_heads), np.isin(words, self.gold_ends)], axis=1).astype(np.float32)
+    def _windows(self, numbers: np.ndarray) -> tuple[Windows, Gold, np.ndarray]:
+        """Return windows from the shortest to the longest, what is in them, and their numbers."""
+        lengths = self.source.n_tokens[numbers]
+        numbers = numbers[np.lexsort((numbers, lengths))]
+        pools = np.searchsorted(self.source.pool_offsets, numbers, "right") - 1
+        parts, golds, places = [], [], []
+        for pool in np.unique(pools).tolist():
+            place = np.flatnonzero(pools == pool)
+            windows, gold, gold_offsets = self._pool(pool)
+            rows = numbers[place] - self.source.pool_offsets[pool]
+            taken, offsets = ragged_take(gold_offsets, rows)
+            parts.append(windows.take(rows))
+            golds.append((np.repeat(place, np.diff(offsets)), gold.word_start[taken], gold.word_end[taken]))
+            places.append((place, gold.label[taken]))
+        back = np.argsort(np.concatenate([place for place, _ in places]))
+        window, start, end = (np.concatenate(columns) for columns in zip(*golds, strict=True))
+        label = np.concatenate([labels for _, labels in places])
+        together = parts[0] if len(parts) == 1 else Windows.concatenate(parts).take(back)
+        return together, Gold(window, start, end, label), numbers
 
-    def _key(self, sentence: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """Number spans so that equal spans, and only they, have equal numbers (sentences below 2^31 words)."""
-        return (sentence << np.int64(32)) + start.astype(np.int64) * (self.packer.entity_max_length + 1) + end - start
+    def _pool(self, pool: int) -> tuple[Windows, Gold, np.ndarray]:
+        """Return a pool and where the entities of each of its windows begin; the last ones read are at hand."""
+        if pool in self._pools:
+            self._pools.move_to_end(pool)
+            return self._pools[pool]
+        windows, gold = self.source.read(pool)
+        self._pools[pool] = windows, gold, np.searchsorted(gold.window, np.arange(len(windows) + 1))
+        held = sum(len(kept[0]) for kept in self._pools.values())
+        while held > self._held_windows and len(self._pools) > 1:
+            held -= len(self._pools.popitem(last=False)[1][0])
+        return self._pools[pool]
+
+    def _knows_ends(self, windows: Windows) -> np.ndarray:
+        """Tell at which words the window owns all spans that end there, bool [n_words]."""
+        owned = ragged_offsets(windows.word_tag)
+        word = np.arange(len(windows.word_index))
+        window_start = np.repeat(windows.word_offsets[:-1], np.diff(windows.word_offsets))
+        before = np.minimum(windows.word_index, self.entity_max_length - 1)  # words of the sentence to look back at
+        first = word - before
+        return (first >= window_start) & (owned[word + 1] - owned[np.maximum(first, 0)] == before + 1)

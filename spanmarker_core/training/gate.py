@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.config_checks import check_gateable
 from spanmarker_core.data import Sentence
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.gate import GateScores, annotated_windows, recall_threshold
@@ -90,8 +91,10 @@ def fit_gate(
         log: takes lines about progress.
 
     Raises:
-        CoreError: `gate.too_few_documents`, `gate.too_few_entities`; `data.no_common_label` for gold of other labels.
+        CoreError: `gate.no_choice`, `gate.too_few_documents`, `gate.too_few_entities`; `data.no_common_label` for gold
+            of other labels.
     """
+    check_gateable(model.config)
     config, network = replace(model.config, gate=None), cast(Any, model.network)
     annotated = list(annotated or ())
     _check_labels(annotated, config)

@@ -1,100 +1,49 @@
 """One training run: report what can't be learned, train, keep the best on dev, write a bundle."""
 
-import tempfile
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
+from hashlib import blake2b
 from pathlib import Path
-from time import monotonic
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
-from transformers import PrinterCallback, Trainer, TrainerControl, TrainingArguments, set_seed
+from torch import nn
+from transformers import TrainerCallback, TrainingArguments, set_seed
 
 from spanmarker_core.bundle import ModelConfig, packer_of
 from spanmarker_core.data import Sentence
+from spanmarker_core.data.summary import DataSummary, summarise
 from spanmarker_core.errors import CoreError
-from spanmarker_core.evaluation.gate import THRESHOLDS, GateScores, annotated_windows, best_threshold
-from spanmarker_core.evaluation.metrics import EvaluationResult
-from spanmarker_core.evaluation.reach import length_report
-from spanmarker_core.evaluation.run import evaluate
-from spanmarker_core.model_card import card_files, model_card
-from spanmarker_core.models.batch import Batch
-from spanmarker_core.saving import WEIGHT_DTYPES, check_output, save_bundle
-from spanmarker_core.tagger import Tagger, choose_device
+from spanmarker_core.evaluation.reach import length_report, report_of
+from spanmarker_core.models import ARCHITECTURES
+from spanmarker_core.models.options import Options, read_options
+from spanmarker_core.saving import check_output
+from spanmarker_core.tagger import choose_device
+from spanmarker_core.training.checkpoints import TrainingFolder, seconds_of
 from spanmarker_core.training.encoder import new_model
-from spanmarker_core.training.examples import SpanExamples
+from spanmarker_core.training.examples import Examples
+from spanmarker_core.training.finish import TrainingResult, finish
+from spanmarker_core.training.loss import SpanLoss
+from spanmarker_core.training.ranks import PATIENCE, on_first, rank, world_size
 from spanmarker_core.training.settings import TrainingSettings
+from spanmarker_core.training.source import (
+    SentenceWindows,
+    TrainingWindows,
+    check_distinct_sentences,
+    sentences_digest,
+)
+from spanmarker_core.training.trainer import SpanTrainer
 
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """What a run made: the model's digest, its dev scores, steps and seconds."""
-
-    digest: str
-    dev: EvaluationResult
-    steps: int
-    seconds: float
-
-
-class SpanLoss(nn.Module):
-    """A network with its training loss: cross-entropy over the batch's spans, classes weighted equally.
-
-    With a gate, w · gate + (1 - w) · spans, where the gate's part is the binary cross-entropy of its two answers a
-    word. Sources: thesis 2.3.1; SmartSpanner, equations 6 and 7.
-
-    Args:
-        network: the model.
-        gate_weight: w.
-    """
-
-    def __init__(self, network: nn.Module, gate_weight: float) -> None:
-        super().__init__()
-        self.network = network
-        self.gate_weight = gate_weight
-
-    def forward(self, batch: Batch, labels: Tensor, gate: Tensor, asked: Tensor) -> dict[str, Tensor]:
-        """Return `{"loss": scalar}`; labels int64 [n_spans], gate and asked [n_words, 2] as `collate` made them."""
-        scores = self.network(batch.to(labels.device))
-        # A sum, since the mean over no spans is not a number.
-        loss = nn.functional.cross_entropy(scores.logits, labels, reduction="sum") / max(1, len(labels))
-        if scores.gate is not None:
-            gate_loss = nn.functional.binary_cross_entropy_with_logits(scores.gate, gate, asked, reduction="sum")
-            gate_loss = gate_loss / asked.sum().clamp_min(1)
-            loss = self.gate_weight * gate_loss + (1 - self.gate_weight) * loss
-        return {"loss": loss}
-
-
-class SpanTrainer(Trainer):
-    """transformers' Trainer whose evaluation tags the dev sentences and scores entities."""
-
-    def __init__(self, tagger: Tagger, dev: Sequence[Sentence], log: Callable[[str], None], **kwargs: object) -> None:
-        super().__init__(**kwargs)
-        self.remove_callback(PrinterCallback)
-        self.control: TrainerControl
-        self.tagger = tagger
-        self.dev = dev
-        self.say = log
-
-    def evaluate(self, *args: object, **kwargs: object) -> dict[str, float]:
-        """Return entity F1 on dev, as Trainer tracks it; with a gate, at the threshold that is best now."""
-        self.tagger.network.eval()
-        if self.tagger.config.gate is None:
-            f1, at = evaluate(self.tagger, self.dev).micro.f1, ""
-        else:
-            curve = gate_curve(self.tagger, self.dev)
-            threshold = best_threshold(curve)
-            f1 = next(point["f1"] for point in curve if point["threshold"] == threshold)
-            at = f" with the gate at {threshold}"
-        metrics = {"eval_f1": f1}
-        self.say(f"epoch {self.state.epoch:.2f}: dev F1 {f1:.2%}{at}")
-        self.log(metrics)
-        # Trainer's own loop reads `control` after this, which is how it learns that a checkpoint is due.
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        return metrics
+#: Settings of speed, memory and place, so that a run may go on with others. With accumulation other dropout is drawn.
+_FREE = ("accumulation", "gradient_checkpointing", "save_steps", "report_to", "device")
+#: Files of an encoder that a model depends on.
+_ENCODER_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "*.safetensors")
 
 
 def train(
-    train_sentences: Sequence[Sentence],
+    train_sentences: Sequence[Sentence] | TrainingWindows,
     dev_sentences: Sequence[Sentence],
     encoder_path: str | Path,
     output: str | Path,
@@ -103,138 +52,281 @@ def train(
     test_sentences: Sequence[Sentence] = (),
     facts: dict[str, object] | None = None,
     log: Callable[[str], None] = print,
+    callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
     """Train a model on annotated sentences and write it as a bundle.
 
+    Started by `torchrun` or `accelerate launch`, the processes share each step's work; the steps are those of one
+    process. Checkpoints are kept in `<output>.training` until the bundle is there: the same call goes on from the
+    last whole one, and comes to the weights of a run that was never broken off.
+
     Args:
-        train_sentences, dev_sentences: annotated; the sentences of a document next to each other.
+        train_sentences: annotated, the sentences of a document next to each other; or windows of them.
+        dev_sentences: annotated, likewise; they choose the best epoch.
         encoder_path: a pretrained encoder in a local folder.
         output: the bundle's folder; must not exist or be empty.
         settings: see `TrainingSettings`.
         test_sentences: scored once at the end, for the card; they steer nothing.
         facts: what else the card should tell, such as names and licences of the data.
-        log: takes lines about progress.
+        log: takes lines about progress, in the first process.
+        callbacks: called as transformers' Trainer calls them.
 
     Raises:
-        CoreError: `bundle.output_exists`, `encoder.*`, `data.no_entities`, `data.no_common_label`.
+        CoreError: `bundle.output_exists`, `bundle.output_not_writable`, `encoder.*`, `device.*`, `data.empty`,
+            `data.no_entities`, `data.no_common_label`, `data.duplicate_sentence`, `training.*`.
     """
-    check_output(output)
-    labels = _labels(train_sentences, "training")
-    for sentences, split in ((dev_sentences, "dev"), (test_sentences, "test")):
+    folder = TrainingFolder(output)
+    with folder:
+        arguments = _arguments(settings, folder.path)
+        say = log if rank() == 0 else _silent
+        on_first(lambda: check_output(output))
+        summary = _check_data(train_sentences, dev_sentences, test_sentences, say)
+        if isinstance(train_sentences, TrainingWindows):
+            report = report_of(summary, settings.entity_max_length)
+        else:
+            report = length_report(train_sentences, settings.entity_max_length)
+        say(report.to_text())
+        labels = sorted(summary.labels)
+        set_seed(settings.seed)
+        config, network, tokenizer = new_model(encoder_path, labels, settings)
+        packer = packer_of(config, tokenizer)
+        source = _windows(train_sentences, config, tokenizer, settings, say)
+        checkpoint = on_first(lambda: folder.open(_identity(source, dev_sentences, Path(encoder_path), settings)))
+        examples, model = _examples(source, settings), _loss(network, settings)
+        # Looking for weights that a step leaves out costs DistributedDataParallel time, so only where there are some.
+        arguments.ddp_find_unused_parameters = world_size() > 1 and _leaves_weights_out(model, examples)
+        trainer = SpanTrainer(
+            config,
+            packer,
+            examples,
+            dev_sentences,
+            batch_tokens=settings.batch_tokens,
+            head_learning_rate=settings.head_learning_rate,
+            save_steps=settings.save_steps,
+            folder=folder,
+            log=say,
+            callbacks=callbacks,
+            model=model,
+            args=arguments,
+        )
+        if checkpoint is not None:
+            say(f"Going on from {checkpoint}.")
+            trainer.seconds_before = seconds_of(checkpoint)
+        steps = trainer.train(None if checkpoint is None else str(checkpoint)).global_step
+        seconds = trainer.seconds()
+
+        def end() -> TrainingResult:
+            result = finish(
+                trainer.tagger(),
+                summary,
+                dev_sentences,
+                test_sentences,
+                folder.bundle,
+                settings,
+                steps=steps,
+                seconds=seconds,
+                history=trainer.state.log_history,
+                facts=facts or {},
+                log=say,
+            )
+            folder.publish()
+            return result
+
+        return on_first(end)
+
+
+def search_trainer(
+    train_sentences: Sequence[Sentence] | TrainingWindows,
+    dev_sentences: Sequence[Sentence],
+    encoder_path: str | Path,
+    folder: str | Path,
+    settings: TrainingSettings,
+    *,
+    log: Callable[[str], None] = print,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> SpanTrainer:
+    """Return a trainer that makes its model anew for each trial of `hyperparameter_search`.
+
+    A trial may set `learning_rate`, `weight_decay`, `warmup_steps`, `num_train_epochs`, `seed` and
+    `per_device_train_batch_size` (windows a step, over all processes); the settings hold for all else. Its objective
+    is computed of `eval_f1`. Trials leave no checkpoints: train a bundle with what was found.
+
+    Args:
+        folder: where integrations that write files put them.
+        train_sentences, dev_sentences, encoder_path, settings, log, callbacks: as in `train`.
+    """
+    arguments = _arguments(settings, Path(folder))
+    arguments.save_strategy = "no"
+    arguments.load_best_model_at_end = False
+    say = log if rank() == 0 else _silent
+    labels = sorted(_check_data(train_sentences, dev_sentences, (), say).labels)
+    config, _, tokenizer = new_model(encoder_path, labels, settings)
+
+    return SpanTrainer(
+        config,
+        packer_of(config, tokenizer),
+        _examples(_windows(train_sentences, config, tokenizer, settings, say), settings),
+        dev_sentences,
+        batch_tokens=settings.batch_tokens,
+        head_learning_rate=settings.head_learning_rate,
+        log=say,
+        callbacks=callbacks,
+        model_init=lambda: _loss(new_model(encoder_path, labels, settings)[1], settings),
+        args=arguments,
+    )
+
+
+def _silent(line: str) -> None:
+    pass
+
+
+def _check_data(
+    train: Sequence[Sentence] | TrainingWindows,
+    dev: Sequence[Sentence],
+    test: Sequence[Sentence],
+    log: Callable[[str], None],
+) -> DataSummary:
+    """Return a summary of the training data, having refused splits that nothing can be learned from or scored on."""
+    summary = train.summary if isinstance(train, TrainingWindows) else summarise(train)
+    labels = _labels(summary, "training")
+    for sentences, split in ((dev, "dev"), (test, "test")):
         if split == "test" and not sentences:
             continue
-        gold = _labels(sentences, split)
+        gold = _labels(summarise(sentences), split)
+        check_distinct_sentences(sentences)
         if not set(gold) & set(labels):
             raise CoreError("data.no_common_label", found=", ".join(gold), labels=", ".join(labels))
         if unseen := sorted(set(gold) - set(labels)):
             log(f"Labels of {split} that training never shows, which count as misses: {', '.join(unseen)}")
-    log(length_report(train_sentences, settings.entity_max_length).to_text())
-    set_seed(settings.seed)
-    config, network, tokenizer = new_model(encoder_path, labels, settings)
-    device = choose_device(settings.device)
-    packer = packer_of(config, tokenizer)
-    examples = SpanExamples(
-        train_sentences,
-        packer,
-        settings.context,
-        config.labels,
-        config.outside_index,
+    return summary
+
+
+def _labels(summary: DataSummary, split: str) -> list[str]:
+    if not summary.sentences:
+        raise CoreError("data.empty", path=f"the {split} data")
+    if not summary.labels:
+        raise CoreError("data.no_entities", path=f"the {split} data")
+    return sorted(summary.labels)
+
+
+def _windows(
+    train: Sequence[Sentence] | TrainingWindows,
+    config: ModelConfig,
+    tokenizer: Any,
+    settings: TrainingSettings,
+    log: Callable[[str], None],
+) -> TrainingWindows:
+    if isinstance(train, TrainingWindows):
+        return train
+    source = SentenceWindows(train, packer_of(config, tokenizer), settings.context)
+    if source.spans_of_several_labels:
+        log(f"{source.spans_of_several_labels} spans have several labels; the first by name is learned.")
+    if source.unreachable:
+        log(
+            f"{source.unreachable} entities of at most {settings.entity_max_length} words fit no window of "
+            f"{settings.max_tokens} tokens, or have no token at an edge, and can't be learned."
+        )
+    return source
+
+
+def _options(settings: TrainingSettings) -> Options:
+    return read_options(ARCHITECTURES[settings.architecture].options, settings.options)
+
+
+def _loss(network: nn.Module, settings: TrainingSettings) -> SpanLoss:
+    network.checkpoint_spans = settings.gradient_checkpointing  # type: ignore[assignment]
+    return SpanLoss(network, settings.gate_weight, settings.tag_weight if _options(settings).spans else 1.0)
+
+
+def _leaves_weights_out(model: SpanLoss, examples: Examples) -> bool:
+    """Tell whether an encoder has weights that no output depends on."""
+    inputs: dict[str, Any] = examples.batch(np.zeros(1, np.int64))
+    model(**inputs)["loss"].backward()
+    unused = any(weight.grad is None for weight in model.parameters())
+    model.zero_grad()
+    return unused
+
+
+def _examples(source: TrainingWindows, settings: TrainingSettings) -> Examples:
+    return Examples(
+        source,
+        settings.entity_max_length,
         share=settings.gate_share if settings.gate else None,
+        negatives=settings.negatives,
+        boundary_smoothing=settings.boundary_smoothing,
+        tags=_options(settings).tags is not None,
         seed=settings.seed,
     )
-    if examples.spans_of_several_labels:
-        log(f"{examples.spans_of_several_labels} spans have several labels; the first by name is learned.")
-    tagger = Tagger(config, packer, network, device)
-    with tempfile.TemporaryDirectory(prefix="spanmarker-train-") as scratch:
-        trainer = SpanTrainer(
-            tagger,
-            dev_sentences,
-            log,
-            model=SpanLoss(network, settings.gate_weight),
-            args=_arguments(settings, scratch, device),
-            train_dataset=examples,
-            eval_dataset=examples,
-            data_collator=examples.collate,
-        )
-        began = monotonic()
-        steps = trainer.train().global_step
-        seconds = monotonic() - began
-    # The figures are those of the weights as they are stored.
-    network.to(WEIGHT_DTYPES[settings.weight_dtype]).to(torch.float32)
-    network.eval()
-    if config.gate is not None:
-        config, tagger = _with_threshold(tagger, dev_sentences)
-        log(f"gate: spans whose edges have a probability of {tagger.gate_threshold} or more, chosen on dev")
-    dev = evaluate(tagger, dev_sentences)
-    measured = {
-        "settings": asdict(settings),
-        "train_sentences": len(train_sentences),
-        "train_entities": sum(len(sentence.entities) for sentence in train_sentences),
-        "steps": steps,
-        **_scores("dev", dev_sentences, dev),
+
+
+def _identity(
+    source: TrainingWindows, dev: Sequence[Sentence], encoder: Path, settings: TrainingSettings
+) -> dict[str, Any]:
+    """Return what makes a run this run."""
+    files = {path.name: path for pattern in _ENCODER_FILES for path in encoder.glob(pattern)}
+    digest = blake2b(digest_size=16)
+    for name, path in sorted(files.items()):
+        digest.update(name.encode())
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    # Options that were left out are those that were named with their defaults.
+    told = {**asdict(settings), "options": asdict(_options(settings))}
+    return {
+        "training data": source.digest,
+        "dev data": sentences_digest(dev),
+        "encoder": digest.hexdigest(),
+        "labels": source.labels,
+        "settings": {name: value for name, value in told.items() if name not in _FREE},
     }
-    if test_sentences:
-        measured |= _scores("test", test_sentences, evaluate(tagger, test_sentences))
-    config = replace(config, facts={**(facts or {}), **measured})
-    # The card alone tells the time: what is in the config is the model's identity, which a clock has no part in.
-    timed = replace(config, facts={**config.facts, "train_seconds": round(seconds, 1)})
-    card, files = model_card(timed), card_files(config)
-    digest = save_bundle(output, config, network, tokenizer, card, settings.weight_dtype, files)
-    return TrainingResult(digest, dev, steps, seconds)
 
 
-def gate_curve(tagger: Tagger, dev: Sequence[Sentence]) -> list[dict[str, float]]:
-    """Return what the gate does on annotated sentences at each of `THRESHOLDS`, of the spans that pass the lowest."""
-    lowest = Tagger(
-        tagger.config, tagger.packer, tagger.network, tagger.device, tagger.dtype, gate_threshold=THRESHOLDS[0]
-    )
-    scores = GateScores(lowest, *annotated_windows(dev, tagger))
-    return [scores.at(threshold) for threshold in THRESHOLDS]
+def _arguments(settings: TrainingSettings, folder: Path) -> TrainingArguments:
+    """Return the Trainer's arguments; the processes know each other from here on.
 
-
-def _with_threshold(tagger: Tagger, dev: Sequence[Sentence]) -> tuple[ModelConfig, Tagger]:
-    """Return the config with the gate's curve on dev and the best threshold on it, and a tagger that has it."""
-    config, curve = tagger.config, gate_curve(tagger, dev)
-    threshold = best_threshold(curve)
-    config = replace(config, gate={**(config.gate or {}), "threshold": threshold, "curve": curve})
-    return config, Tagger(config, tagger.packer, tagger.network, tagger.device, tagger.dtype, threshold)
-
-
-def _labels(sentences: Sequence[Sentence], split: str) -> list[str]:
-    labels = sorted({entity.label for sentence in sentences for entity in sentence.entities})
-    if not labels:
-        raise CoreError("data.no_entities", path=f"the {split} data")
-    return labels
-
-
-def _arguments(settings: TrainingSettings, scratch: str, device: torch.device) -> TrainingArguments:
-    return TrainingArguments(
-        output_dir=scratch,
+    Raises:
+        CoreError: `device.not_available`, `training.no_precision`, `training.no_sharding`.
+    """
+    for kind in ("FSDP", "DEEPSPEED"):  # as accelerate's launcher tells its processes
+        if os.environ.get(f"ACCELERATE_USE_{kind}", "").lower() == "true":
+            raise CoreError("training.no_sharding", kind=kind)
+    device = choose_device(settings.device)
+    if settings.precision == "fp16" and device.type == "cpu":
+        _no_precision(settings, device, "CPUs compute with bf16", "bf16")
+    if settings.precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        _no_precision(settings, device, "it is too old for it", "fp16")
+    arguments = TrainingArguments(
+        output_dir=str(folder),
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
         warmup_steps=settings.warmup_share,
         lr_scheduler_type="linear",
         per_device_train_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.accumulation,
         num_train_epochs=settings.epochs,
         seed=settings.seed,
         data_seed=settings.seed,
         use_cpu=device.type == "cpu",
+        bf16=settings.precision == "bf16",
+        fp16=settings.precision == "fp16",
         eval_strategy="epoch",
         save_strategy="epoch",
-        save_total_limit=1,
         load_best_model_at_end=True,
         metric_for_best_model="f1",
+        # The stream begins where the run broke off, and its callbacks remember how far they were.
+        ignore_data_skip=True,
+        restore_callback_states_from_checkpoint=True,
+        logging_nan_inf_filter=False,
         remove_unused_columns=False,
-        report_to=[],
+        ddp_timeout=int(PATIENCE.total_seconds()),  # of GPUs; one may wait for another's part of dev
+        report_to=list(settings.report_to),
         disable_tqdm=True,
         logging_steps=50,
     )
+    if arguments.n_gpu > 1:
+        arguments._n_gpu = 1  # Several GPUs in one process would be fed parts of batches that can't be parted.
+    return arguments
 
 
-def _scores(split: str, sentences: Sequence[Sentence], result: EvaluationResult) -> dict[str, object]:
-    return {
-        f"{split}_sentences": len(sentences),
-        f"{split}_precision": round(result.micro.precision, 4),
-        f"{split}_recall": round(result.micro.recall, 4),
-        f"{split}_f1": round(result.micro.f1, 4),
-    }
+def _no_precision(settings: TrainingSettings, device: torch.device, reason: str, other: str) -> None:
+    raise CoreError("training.no_precision", precision=settings.precision, device=device, reason=reason, other=other)

@@ -15,8 +15,8 @@ from spanmarker_core import load
 from spanmarker_core.attention import ATTENTION
 from spanmarker_core.bundle import ModelConfig, read_info, seal
 from spanmarker_core.errors import CoreError
+from spanmarker_core.loading import build_network
 from spanmarker_core.saving import check_output, encoder_facts, save_bundle
-from spanmarker_core.tagger import build_network
 from tests.tiny import FAMILIES, tiny_bundle, tiny_model
 
 WORDS = [["Barack", "Obama", "flew", "to", "Paris"], ["it", "was", "in", "New", "York"]]
@@ -174,7 +174,7 @@ GATE = {"trained": "joint", "width": 8, "threshold": 0.5, "curve": []}
         ({"gate": {**GATE, "curve": [{"threshold": 0.5}]}}, r"gate\.curve is"),
         ({"gate": {**GATE, "curve": [{"threshold": 0.5, "kept": float("nan")}]}}, r"gate\.curve is"),
         ({"gate": {**GATE, "curve": [{"threshold": 0.5, "kept": -3}]}}, r"gate\.curve is"),
-        ({"format_version": 1}, "format_version is 1, and it holds gate, pair_layers of version 2"),
+        ({"format_version": 1}, "format_version is 1, and it holds gate, options, pair_layers of a later one"),
         ({"encoder": []}, r"encoder is \[\]"),
         ({"encoder": {"hidden_size": 32}}, "model_type"),
     ],
@@ -191,12 +191,12 @@ def test_bad_config(copy, change, says):
 
 def test_a_bundle_of_version_1_is_one_without_gate_and_late_pairing(copy):
     values = json.loads((copy / "config.json").read_text())
-    del values["gate"], values["pair_layers"]
+    del values["gate"], values["pair_layers"], values["options"]
     values["format_version"] = 1
     (copy / "config.json").write_text(json.dumps(values))
     seal(copy)
     config = load(copy).config
-    assert (config.format_version, config.gate, config.pair_layers) == (2, None, None)
+    assert (config.format_version, config.gate, config.pair_layers) == (3, None, None)
 
 
 def test_the_right_config_passes_at_the_limits(copy):
@@ -261,7 +261,7 @@ def test_a_config_chooses_no_code(copy, change, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("an encoder was built")
 
-    monkeypatch.setattr("spanmarker_core.tagger.build_network", refuse)
+    monkeypatch.setattr("spanmarker_core.loading.build_network", refuse)
     rewrite_config(copy, encoder={**read_info(copy).config.encoder, **change})
     error = refused(copy)
     assert error.code == "bundle.bad_config"

@@ -201,7 +201,7 @@ def fewer_tokens(folder):
         (encoder_says(model_type="xlnet"), "xlnet"),
         (encoder_says(model_type="t5"), "t5"),
         (encoder_says(model_type=None), "model_type None"),
-        (encoder_says(num_attention_heads=5), "encoder can't run with levitated markers"),
+        (encoder_says(num_attention_heads=5), "encoder can't run on packed texts"),
     ],
 )
 def test_refused_with_the_reason(copy, tmp_path, damage, says):

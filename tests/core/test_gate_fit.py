@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from spanmarker_core import load
+from spanmarker_core.card import card_files, model_card
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.gate import GateScores
 from spanmarker_core.gate_curve import curve_svg
-from spanmarker_core.model_card import card_files, model_card
 from spanmarker_core.saving import save_bundle, stored_dtype
 from spanmarker_core.training import gate as fitting
 from spanmarker_core.training.gate import fit_gate
@@ -166,7 +166,7 @@ def test_the_card_tells_what_the_gate_is(trained, words):
     assert words in card
     assert "| **0.1** | **8.0%** | **97.5%** | **51.0%** |" in card
     assert "![What the gate keeps at each threshold](gate.svg)" in card
-    assert "| markers of a span see each other | in the top layer only |" in card
+    assert "- **Markers of a Span See Each Other:** in the top layer only" in card
     assert list(card_files(config)) == ["gate.svg"]
 
 

@@ -1,5 +1,6 @@
 """Training with the gate: what is learned, what is measured of it, what the bundle says."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 from spanmarker_core import load
 from spanmarker_core.bundle import packer_of, read_info
+from spanmarker_core.card import model_card, read_card_facts
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.decoding import DECODERS
@@ -17,7 +19,8 @@ from spanmarker_core.models.span_marker import SpanMarkerModel
 from spanmarker_core.spans import candidate_spans
 from spanmarker_core.tagger import Tagger
 from spanmarker_core.training import train
-from spanmarker_core.training.examples import SpanExamples
+from spanmarker_core.training.examples import Examples
+from spanmarker_core.training.source import SentenceWindows
 from spanmarker_core.windows import Context
 from tests.core.test_training import SETTINGS, encoder, quiet, sentences
 from tests.tiny import tiny_model
@@ -45,6 +48,9 @@ def test_learns_and_the_bundle_runs_as_it_was_trained(pair_layers, encoder, tmp_
     assert "recall_of_model" not in chosen
     assert 0 < chosen["kept"] < 0.9
     assert sum(line.startswith("epoch") and "with the gate at" in line for line in lines) == JOINT.epochs
+    for row in read_card_facts(tmp_path / "bundle")["log"]:  # to four digits
+        harmonic = 2 * row["precision"] * row["recall"] / max(row["precision"] + row["recall"], 1e-9)
+        assert row["f1"] == pytest.approx(harmonic, abs=2e-4)
 
 
 def test_same_seed_gives_the_same_model(encoder, tmp_path):
@@ -55,8 +61,11 @@ def test_same_seed_gives_the_same_model(encoder, tmp_path):
         for name, seed in (("one", 3), ("two", 3), ("three", 4))
     ]
     assert digests[0] == digests[1] != digests[2]
-    assert "train_seconds" not in read_info(tmp_path / "one").config.facts
-    assert " s." in (tmp_path / "one" / "README.md").read_text(encoding="utf-8")
+    config = read_info(tmp_path / "one").config
+    assert not {"train_seconds", "hardware", "versions"} & set(config.facts)
+    card = (tmp_path / "one" / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"\*\*Training time:\*\* \d+ s$", card, re.MULTILINE)
+    assert card == model_card(config, read_card_facts(tmp_path / "one"))
 
 
 def gated_tagger(decoder="flat.v1", gate_threshold=None):
@@ -120,26 +129,35 @@ def test_a_model_that_finds_nothing_gets_the_lowest_threshold():
     assert best_threshold([{"threshold": 0.01, "f1": 0.0}, {"threshold": 0.8, "f1": 0.0}]) == 0.01
 
 
-def test_a_window_is_asked_for_its_own_words_and_told_the_truth_of_all():
-    """A sentence of 150 words in windows of 48 tokens: words come by twice, and are asked for once as a start."""
+def test_a_window_is_asked_for_its_own_words_and_told_the_truth_of_them():
+    """A sentence of 150 words in windows of 48 tokens: words come by twice, and are asked for once as a start.
+
+    As an end they are asked for where the window owns the last three words, since another's entities may end there.
+    """
     config, _, tokenizer = tiny_model("bert", max_tokens=48, entity_max_length=3)
     packer = packer_of(config, tokenizer)
     words = ["a"] * 150
     entities = [Span(start, start + 2, "person") for start in range(0, 150, 5)]
-    examples = SpanExamples(
-        [Sentence("a", 0, words, entities)], packer, Context(), config.labels, config.outside_index, share=0.0
-    )
+    examples = Examples(SentenceWindows([Sentence("a", 0, words, entities)], packer, Context()), 3, share=0.0)
     windows = pack_annotated([Sentence("a", 0, words, entities)], packer, Context())
     assert len(windows) > 3
-    starts = np.zeros(150)
+    starts, ends = np.zeros(150), np.zeros(150)
     for number in range(len(examples)):
-        made = examples.collate([number])
-        index = examples.windows.take(np.array([number])).word_index
-        asked, gate = made["asked"].numpy(), made["gate"].numpy()
-        assert gate[:, 0].tolist() == [float(word % 5 == 0) for word in index]
-        assert gate[:, 1].tolist() == [float(word % 5 == 1) for word in index]
-        spans = candidate_spans(examples.windows.take(np.array([number])), 3)
-        assert np.flatnonzero(asked[:, 0]).tolist() == np.unique(spans.first_word).tolist()
-        assert np.flatnonzero(asked[:, 1]).tolist() == np.unique(spans.last_word).tolist()
-        starts[index[asked[:, 0] > 0]] += 1
+        made = examples.batch(np.array([number]))
+        window = windows.take(np.array([number]))
+        index, own = window.word_index, window.word_tag
+        (start_asked, end_asked), gate = made["asked"].numpy().T > 0, made["gate"].numpy()
+        spans = candidate_spans(window, 3)
+        assert np.flatnonzero(start_asked).tolist() == np.unique(spans.first_word).tolist()
+        known = [
+            own[max(0, word - 2) : word + 1].all() and index[max(0, word - 2)] in (0, index[word] - 2)
+            for word in range(len(index))
+        ]
+        assert end_asked.tolist() == known
+        assert gate[start_asked, 0].tolist() == [float(word % 5 == 0) for word in index[start_asked]]
+        assert gate[end_asked, 1].tolist() == [float(word % 5 == 1) for word in index[end_asked]]
+        starts[index[start_asked]] += 1
+        ends[index[end_asked]] += 1
     assert starts.tolist() == [1] * 150
+    assert set(ends) == {0, 1}
+    assert (ends == 0).sum() == 2 * (len(windows) - 1)

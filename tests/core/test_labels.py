@@ -8,7 +8,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import BILOU, IOB1, IOB2, IOBES, Tokens
 
 from spanmarker_core.errors import CoreError
-from spanmarker_core.labels import TAG_SCHEMES, Span, label_problem, spans_to_tags, tags_to_spans
+from spanmarker_core.labels import TAG_SCHEMES, Span, label_problem, scheme_called, spans_to_tags, tags_to_spans
 
 ORACLES = {"IOB1": IOB1, "IOB2": IOB2, "BIOES": IOBES, "BILOU": BILOU}
 LETTERS = {"IOB1": "IB", "IOB2": "IB", "BIOES": "BIES", "BILOU": "BILU"}
@@ -106,6 +106,34 @@ def test_tags_are_read_as_seqeval_strict_reads_them_or_refused(scheme, data):
         assert 0 <= caught.value.values["word"] < len(tags)
 
 
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [("IOB", "IOB1"), ("iob2", "IOB2"), ("bilou", "BILOU"), ("Bioes", "BIOES"), ("none", "plain"), ("PLAIN", "plain")],
+)
+def test_names_of_the_thesis_and_lower_case(name, scheme):
+    spans = [Span(0, 2, "PER"), Span(2, 3, "LOC"), Span(4, 5, "LOC")]
+    tags = spans_to_tags(spans, 6, name)
+    assert tags == spans_to_tags(spans, 6, scheme)
+    assert tags_to_spans(tags, name) == spans
+    assert scheme_called(name) == scheme
+
+
+@pytest.mark.parametrize("name", ["BIO", "IOBES", "IOB3", "", "spans ", 2])
+def test_names_that_no_one_settled(name):
+    with pytest.raises(CoreError) as caught:
+        scheme_called(name)
+    assert caught.value.code == "call.unknown_option"
+
+
+@given(sentence=flat_sentences())
+def test_iob2_read_as_iob_is_never_read_wrongly_without_a_word(sentence):
+    spans, n_words = sentence
+    assume(spans)
+    with pytest.raises(CoreError) as caught:
+        tags_to_spans(spans_to_tags(spans, n_words, "IOB2"), "IOB")
+    assert caught.value.values["word"] == spans[0].start
+
+
 @given(sentence=flat_sentences())
 def test_equals_seqeval_get_entities(sentence):
     spans, n_words = sentence
@@ -201,8 +229,8 @@ def test_bad_labels(label):
     assert caught.value.code == "labels.bad_label"
 
 
-@pytest.mark.parametrize("scheme", ["BIO", "iob2", "spans", ""])
-def test_a_scheme_is_named_exactly(scheme):
+@pytest.mark.parametrize("scheme", ["BIO", "iob 2", "spans", ""])
+def test_tags_need_a_scheme_that_has_some(scheme):
     for call in (lambda: tags_to_spans([], scheme), lambda: spans_to_tags([], 0, scheme)):
         with pytest.raises(CoreError) as caught:
             call()

@@ -7,12 +7,13 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from spanmarker_core.batching import plan_batches
+from spanmarker_core.batching import BatchPlan
 from spanmarker_core.bundle import packer_of
 from spanmarker_core.errors import CoreError, UnusableError
 from spanmarker_core.models import ARCHITECTURES, architecture
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.models.span_marker import SpanMarkerModel, check_encoder, native_position_offset
+from spanmarker_core.models.encoders import check_encoder, native_position_offset
+from spanmarker_core.models.span_marker import SpanMarkerModel
 from spanmarker_core.spans import candidate_spans
 from spanmarker_core.windows import Context
 from tests.tiny import FAMILIES, tiny_model
@@ -74,9 +75,9 @@ def dense_encoder(network: SpanMarkerModel, config):
     return encoder
 
 
-def dense_logits(network: SpanMarkerModel, config, batch: Batch) -> torch.Tensor:
+def dense_logits(network: SpanMarkerModel, config, batch: Batch, encoder=None) -> torch.Tensor:
     """The same scores the slow way: text and all markers in one row, padded to the longest, square mask."""
-    encoder = dense_encoder(network, config)
+    encoder = encoder or dense_encoder(network, config)
     rows, longest = [], 0
     for window in range(len(batch.token_offsets) - 1):
         text = batch.token_ids[batch.token_offsets[window] : batch.token_offsets[window + 1]]
@@ -135,7 +136,7 @@ def test_chunking_changes_nothing(pairs):
     config, network, packer = setup("bert")
     batch = batch_of(packer.pack(packer.encode_words(SENTENCES), Context()), config)
     with torch.no_grad():
-        torch.testing.assert_close(network(batch, pairs_a_chunk=pairs).logits, network(batch).logits, atol=1e-5, rtol=0)
+        torch.testing.assert_close(network(batch, spans_a_chunk=pairs).logits, network(batch).logits, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("budget", [1, 100, 400, 10_000])
@@ -148,7 +149,7 @@ def test_batch_composition_and_order_change_nothing(budget, seed):
     offsets = candidate_spans(windows, config.entity_max_length).offsets
     shuffled = np.random.default_rng(seed).permutation(len(windows))
     seen = []
-    for indices in plan_batches(windows.take(shuffled), config.entity_max_length, budget):
+    for indices in BatchPlan(windows.take(shuffled), config.entity_max_length, budget):
         members = shuffled[indices]
         with torch.no_grad():
             part = network(batch_of(windows.take(members), config)).logits
@@ -258,7 +259,7 @@ def test_position_of_the_first_token_is_that_of_pretraining(family, offset):
 def test_an_encoder_that_cannot_run_is_refused_when_it_is_built():
     encoder = encoder_of("xmod", pad_token_id=1, languages=["en_XX"])  # without default_language
     with pytest.raises(UnusableError, match="language"):
-        SpanMarkerModel(encoder, 3, 28, 29, 2)
+        SpanMarkerModel(encoder, tiny_model()[0])
 
 
 def test_every_architecture_is_there():

@@ -12,7 +12,8 @@ from transformers import AutoConfig, AutoModel
 from spanmarker_core.bundle import packer_of
 from spanmarker_core.errors import UnusableError
 from spanmarker_core.gate import Gate, gate_targets, least_probability, passing, select_spans
-from spanmarker_core.models.span_marker import SpanMarkerModel, encoder_layers
+from spanmarker_core.models.encoders import encoder_layers
+from spanmarker_core.models.span_marker import SpanMarkerModel
 from spanmarker_core.spans import candidate_spans
 from spanmarker_core.windows import Context
 from tests.core.test_model import SENTENCES, batch_of, dense_encoder
@@ -46,7 +47,7 @@ def dense_late_logits(network, config, batch, pair_layers):
             args = (args[0], masks[place], *args[2:])
         return args, kwargs
 
-    layers = encoder_layers(encoder)
+    layers = encoder_layers(encoder, "the test")
     for place, layer in enumerate(layers):
         layer.register_forward_pre_hook(lambda m, a, k, place=place: hide(m, a, k, place), with_kwargs=True)
     features = []
@@ -107,7 +108,7 @@ def test_chunks_change_nothing_when_pairing_late(pairs):
     config, network, packer = late("bert", 1)
     batch = batch_of(packer.pack(packer.encode_words(SENTENCES), Context("document")), config)
     with torch.no_grad():
-        torch.testing.assert_close(network(batch, pairs_a_chunk=pairs).logits, network(batch).logits, atol=1e-5, rtol=0)
+        torch.testing.assert_close(network(batch, spans_a_chunk=pairs).logits, network(batch).logits, atol=1e-5, rtol=0)
 
 
 def test_gradient_reaches_every_parameter_when_pairing_late():
@@ -126,7 +127,7 @@ def test_an_encoder_that_runs_one_layer_again_and_again_cannot_pair_late():
         attn_implementation="eager",
     )
     with pytest.raises(UnusableError, match="no list of layers"):
-        SpanMarkerModel(encoder, 3, 28, 29, 0, pair_layers=1)
+        SpanMarkerModel(encoder, replace(tiny_model()[0], pair_layers=1))
 
 
 @pytest.mark.parametrize("pair_layers", [0, 1, 2])
@@ -191,9 +192,9 @@ def test_selection_by_hand():
     _, spans = spans_of([3])
     gold = np.array([False, False, False, False, True, False])
     random = np.random.default_rng(0)
-    assert select_spans(spans, gold, 0.0, random).tolist() == [3, 4]
-    assert select_spans(spans, gold, 1.0, random).tolist() == [0, 1, 2, 3, 4, 5]
-    drawn = [len(select_spans(spans, gold, 0.25, random)) for _ in range(2000)]
+    assert select_spans(spans, gold, 0.0, random.random(6)).tolist() == [3, 4]
+    assert select_spans(spans, gold, 1.0, random.random(6)).tolist() == [0, 1, 2, 3, 4, 5]
+    drawn = [len(select_spans(spans, gold, 0.25, random.random(6))) for _ in range(2000)]
     assert np.mean(drawn) == pytest.approx(2 + 0.25 * 4, abs=0.1)
 
 

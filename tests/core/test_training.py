@@ -1,5 +1,7 @@
+import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,8 +13,9 @@ from spanmarker_core.evaluation.run import evaluate
 from spanmarker_core.models import Scores
 from spanmarker_core.training import TrainingSettings, train
 from spanmarker_core.training.encoder import new_model
-from spanmarker_core.training.examples import SpanExamples
-from spanmarker_core.training.run import SpanLoss
+from spanmarker_core.training.examples import Examples
+from spanmarker_core.training.loss import SpanLoss
+from spanmarker_core.training.source import SentenceWindows
 from spanmarker_core.windows import Context
 from tests.tiny import tiny_encoder, tiny_tokenizer
 
@@ -38,6 +41,9 @@ def write_encoder(path, family: str):
     tokenizer = tiny_tokenizer(family)
     special = "[UNK] [CLS] [SEP] [PAD]" if tokenizer.token_to_id("[UNK]") else "<unk> <s> </s> <pad>"
     names = dict(zip(("unk_token", "cls_token", "sep_token", "pad_token"), special.split(), strict=True))
+    for mask in ("[MASK]", "<mask>"):
+        if tokenizer.token_to_id(mask) is not None:
+            names["mask_token"] = mask
     encoder = tiny_encoder(family, vocabulary=tokenizer.get_vocab_size())
     encoder.save_pretrained(path)
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(path)
@@ -69,8 +75,11 @@ def test_learns_what_can_be_learned_and_the_bundle_says_so(family, tmp_path):
     assert evaluate(model, data[:40]) == result.dev
     assert model.config.facts["dev_f1"] == round(result.dev.micro.f1, 4)
     card = (tmp_path / "bundle" / "README.md").read_text(encoding="utf-8")
-    assert f"| dev | 40 | {result.dev.micro.precision:.1%}" in card
-    assert "| test | 10 |" in card
+    assert f"| dev | 40 | 80 | {result.dev.micro.precision:.1%}" in card
+    assert "| test | 10 | 20 |" in card
+    assert re.search(r'^\| location \| "\w+", "\w+", "\w+" \| 60 \| 100.0% \|$', card, re.MULTILINE)
+    assert len(re.findall(r"^\| \d+ \| \d+ \| (?:\d\.\d{4})? \| [01]\.\d{4} \|", card, re.MULTILINE)) == 20
+    assert f"- PyTorch: {torch.__version__}" in card
 
 
 def test_same_seed_same_weights_another_seed_other_weights(encoder, tmp_path):
@@ -90,7 +99,7 @@ def test_the_best_epoch_is_kept(encoder, tmp_path):
     """A rate that unlearns in its last epochs what it had learned must not reach the bundle."""
     lines = []
     data = sentences()
-    settings = replace(SETTINGS, learning_rate=5e-3, batch_size=4, epochs=10, seed=4)
+    settings = replace(SETTINGS, learning_rate=5e-3, batch_size=4, epochs=10, seed=6)
     result = train(data, data[:40], encoder, tmp_path / "bundle", settings, log=lines.append)
     scores = [float(line.split("F1 ")[1].rstrip("%")) for line in lines if "dev F1" in line]
     assert len(scores) == 10
@@ -112,13 +121,13 @@ def test_labels_of_windows_are_the_gold_spans(encoder, policy):
     long = Sentence("long", 0, words, [Span(100, 101, "location"), Span(0, 5, "person")])
     config, _, tokenizer = new_model(encoder, ["location", "person"], SETTINGS)
     packer = packer_of(config, tokenizer)
-    examples = SpanExamples([*sentences(), long], packer, Context(policy), config.labels, config.outside_index)
-    labels = torch.cat([examples.collate([i])["labels"] for i in range(len(examples))])
+    examples = Examples(SentenceWindows([*sentences(), long], packer, Context(policy)), config.entity_max_length)
+    labels = torch.cat([examples.batch(np.array([i]))["labels"] for i in range(len(examples))])
     gold = [config.labels.index(e.label) for sentence in sentences() for e in sentence.entities]
     gold.append(1)  # "paris" in the middle of the long one; its entity of five words is out of reach
     assert labels[labels != 0].tolist() == gold
     with pytest.raises(CoreError, match=r"data\.unknown_label"):
-        SpanExamples([Sentence("a", 0, ["x"], [Span(0, 1, "event")])], packer, Context(), config.labels, 0)
+        SentenceWindows([Sentence("a", 0, ["x"], [Span(0, 1, "event")])], packer, Context(), config.labels[1:])
 
 
 def test_windows_without_candidates_are_left_out(encoder, tmp_path):

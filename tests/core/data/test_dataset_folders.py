@@ -1,7 +1,7 @@
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Value, disable_progress_bars
 
-from spanmarker_core.data import Sentence, Span, read_dataset_folder
+from spanmarker_core.data import Sentence, Span, read_annotated, read_dataset_folder
 from spanmarker_core.errors import CoreError
 
 disable_progress_bars()
@@ -161,6 +161,21 @@ def test_a_dictionary_of_splits_is_refused(tmp_path):
     )
     assert "name the folder of one" in refused(tmp_path / "all", "data.bad_dataset")
     assert len(list(read_dataset_folder(tmp_path / "all" / "train", "IOB2"))) == 1
+
+
+@pytest.mark.parametrize("features", [None, {"tokens": STRINGS, "ner_tags": STRINGS}])
+def test_a_data_set_without_rows_is_empty(save, features):
+    """`datasets` saves one without a table, which it can't load again; one whose rows were all left out it can."""
+    refused(save(features, tokens=[], ner_tags=[]), "data.empty")
+
+
+def test_one_whose_rows_were_all_left_out_holds_no_sentence(tmp_path):
+    rows = Dataset.from_dict(
+        {"tokens": [["a"]], "ner_tags": [["O"]]}, features=Features(tokens=STRINGS, ner_tags=STRINGS)
+    )
+    rows.select([]).save_to_disk(str(tmp_path / "data"))
+    with pytest.raises(CoreError, match=r"data\.empty"):
+        list(read_annotated(tmp_path / "data", "IOB2"))
 
 
 def test_a_damaged_folder(save):

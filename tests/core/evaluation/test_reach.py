@@ -3,7 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanmarker_core.data import Sentence, Span
-from spanmarker_core.evaluation.reach import largest_flat_subset, length_report, reachable_by_length
+from spanmarker_core.data.summary import summarise
+from spanmarker_core.evaluation.reach import (
+    LengthReport,
+    largest_flat_subset,
+    length_report,
+    reachable_by_length,
+    report_of,
+)
 
 
 def sentences(*lengths_and_labels):
@@ -29,12 +36,12 @@ def test_by_hand():
 102 entities in 102 sentences; entity_max_length is 4 words.
 Reachable: 98 (96.08%). Out of reach: 4 (3.92%), which count as misses.
 
-  words    entities   reached by this limit
-      1          90     88.24%
-      3           8     96.08%
-      5           1     97.06%
-      9           1     98.04%
-     30           2    100.00%
+  words    entities   reached by this limit   spans to score
+      1          90                  88.24%            0.46x
+      3           8                  96.08%            0.85x
+      5           1                  97.06%            1.14x
+      9           1                  98.04%            1.62x
+     30           2                 100.00%            2.75x
 
 Out of reach by label: ORG 3, LOC 1.
 Smallest entity_max_length that reaches: 90% 3, 95% 3, 99% 30, 100% 30.
@@ -46,7 +53,7 @@ def test_exactly_99_percent_is_enough():
     report = length_report(sentences(*[(2, "X")] * 99, (40, "X")), entity_max_length=2)
     assert report.suggested == 2
     text = report.to_text()
-    assert "      2          99     99.00%  <- entity_max_length" in text
+    assert "      2          99                  99.00%            1.00x  <- entity_max_length" in text
     assert "     >2           1   longest 40" in text
     assert "99% of entities; as it is" in text
 
@@ -56,13 +63,31 @@ def test_overlapping_entities_are_told():
     gold = [Span(0, 6, "ORG"), Span(0, 2, "LOC"), Span(0, 2, "LOC"), Span(1, 2, "LOC"), Span(3, 4, "PER")]
     report = length_report([Sentence("d", 0, words, gold)], entity_max_length=5)
     assert (report.entities, report.reachable, report.flat) == (4, 3, 2)
-    assert "decoder flat can give at most 2 (50.00%)" in report.to_text()
+    assert "decoder flat.v1 can give at most 2 (50.00%)" in report.to_text()
 
 
 def test_no_entities():
     report = length_report([Sentence("d", 0, ["w"], [])], 8)
     assert (report.suggested, report.coverage, report.reachable) == (None, {}, 0)
     assert report.to_text() == "No entities in 1 sentences."
+
+
+@given(st.dictionaries(st.integers(0, 30), st.integers(1, 4), max_size=5), st.integers(1, 12))
+def test_spans_are_those_that_can_be_listed(sentence_lengths, limit):
+    listed = sum(
+        count
+        for n_words, count in sentence_lengths.items()
+        for start in range(n_words)
+        for end in range(start + 1, min(start + limit, n_words) + 1)
+    )
+    assert LengthReport(8, sentence_lengths, {}, {}, None).spans(limit) == listed
+
+
+def test_what_was_summed_up_before_gives_the_same_report():
+    entities = [(1, "PER")] * 90 + [(3, "PER")] * 8 + [(5, "ORG"), (30, "ORG")]
+    whole = length_report(sentences(*entities), 4)
+    assert report_of(summarise(sentences(*entities)), 4, whole.flat) == whole
+    assert "overlap" not in report_of(summarise(sentences(*entities)), 4).to_text()
 
 
 def test_reads_a_stream_once():

@@ -1,0 +1,47 @@
+"""Annotated samples: windows with their gold entities, what `spanmarker prepare --annotated` writes, and what is amiss.
+
+The columns of SAMPLES, and the gold of each window. Sentences that came as words have no text of their own: theirs is
+their words with a blank between two, and character offsets count in that. A record batch is a run: windows that are
+read together, all windows of a sentence among them.
+"""
+
+import pyarrow as pa
+
+from schemas.samples import SAMPLES
+from schemas.tables import Table
+
+_INT32S = pa.large_list(pa.field("item", pa.int32(), nullable=False))
+_STRINGS = pa.large_list(pa.field("item", pa.large_string(), nullable=False))
+
+ANNOTATED_SAMPLES = Table.define(
+    "annotated_samples",
+    1,
+    *((field.name, field.type, field.metadata[b"description"].decode()) for field in SAMPLES.schema),
+    ("n_tokens", pa.int32(), "tokens of the window, special tokens included"),
+    ("n_candidates", pa.int64(), "candidate spans that belong to the window"),
+    ("gold_word_start", _INT32S, "first word of each entity that is a candidate span, counted in the window from 0"),
+    ("gold_word_end", _INT32S, "one past the entity's last word; entities may nest, cross or share a span"),
+    ("gold_label", _STRINGS, "the entity's type"),
+)
+
+#: What can be the matter with an annotation. Those of WRONG say something of no words; the others are entities that
+#: a model with these limits can't reach, but for `duplicate`, which is one that is there already.
+WRONG = ("out_of_range", "misaligned")
+UNREACHABLE = ("crosses_sentences", "too_long", "no_tokens", "too_many_tokens")
+CODES = (*WRONG, *UNREACHABLE, "duplicate")
+
+GOLD_PROBLEMS = Table.define(
+    "gold_problems",
+    1,
+    ("document_id", pa.large_string(), "the document's id, as it came in"),
+    ("sentence_id", pa.int32(), "null where the range lies in no sentence; else the sentence that it begins in"),
+    ("source", pa.large_string(), "file or folder that the annotation was read from"),
+    ("source_row", pa.int64(), "row (Parquet, `datasets`), byte offset (JSONL) or line from 1 (CoNLL) of its record"),
+    ("code", pa.string(), f"{', '.join(CODES)}: see `message`"),
+    ("start", pa.int64(), "first character or word of the annotation, as it came in"),
+    ("end", pa.int64(), "one past the last, as it came in"),
+    ("unit", pa.string(), "what start and end count: characters (of the document) or words (of the sentence)"),
+    ("label", pa.large_string(), "the annotation's type"),
+    ("text", pa.large_string(), "what lies in its range, as far as there is text or are words"),
+    ("message", pa.large_string(), "what is the matter, in words"),
+)

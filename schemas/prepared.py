@@ -1,0 +1,29 @@
+"""Inputs of a prepared shard: the documents that its samples are of, and the records that are none.
+
+With its samples they are all that tagging needs to write every row that it would have written from the documents. A
+record batch of the file is a group: documents that were read together, in the order of the source, then the records
+that failed before they had samples. Its samples are one record batch a run, each of which says in its custom metadata
+which group it is of (`spanmarker.group`, a number from 0) and whether it is the group's last one (`spanmarker.last`,
+0 or 1). Each group has at least one run, if an empty one.
+"""
+
+import pyarrow as pa
+
+from schemas.tables import Table
+
+PREPARED = Table.define(
+    "inputs",
+    1,
+    ("document_id", pa.large_string(), "null where the record had none that could be read; else the id, as it came in"),
+    ("source", pa.large_string(), "file that the record was read from"),
+    ("source_row", pa.int64(), "null for a whole file; else row (Parquet), byte offset (JSONL) or 0 (text file)"),
+    ("text", pa.large_string(), "null for a record that has no samples; else the document's text, whole"),
+    ("n_sentences", pa.int32(), "sentences found"),
+    ("n_characters", pa.int64(), "length of the text in code points; 0 where there is none"),
+    ("n_documents", pa.int32(), "documents that the row stands for: more or none for unreadable parts of files"),
+    ("failed_run", pa.int32(), "null unless packing failed; else the group's run, from 0, that lacks windows of it"),
+    ("stage", pa.string(), "null unless it failed; else read or pack"),
+    ("code", pa.string(), "null unless it failed; else the stable reason, such as null_text or broken_json"),
+    ("message", pa.large_string(), "null unless it failed; else what was wrong, in words"),
+    ("raw", pa.large_binary(), "null unless it failed and something was read; else the record's first 4096 bytes"),
+)

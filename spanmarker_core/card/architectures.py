@@ -1,0 +1,145 @@
+"""What a card says of an architecture: its kind, how it works in a sentence, and the papers to cite."""
+
+from typing import NamedTuple
+
+from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.models import ARCHITECTURES
+from spanmarker_core.models.options import Options, read_options
+
+
+class Paper(NamedTuple):
+    """A source: how it is cited in a line, and as BibTeX."""
+
+    line: str
+    bibtex: str
+
+
+_SPAN_MARKER = Paper(
+    "[SpanMarker for Named Entity Recognition](https://raw.githubusercontent.com/tomaarsen/SpanMarkerNER/main/"
+    "thesis.pdf), whose library is [SpanMarkerNER](https://github.com/tomaarsen/SpanMarkerNER)",
+    """@software{Aarsen_SpanMarker,
+    author = {Aarsen, Tom},
+    license = {Apache-2.0},
+    title = {{SpanMarker for Named Entity Recognition}},
+    url = {https://github.com/tomaarsen/SpanMarkerNER}
+}""",
+)
+_PL_MARKER = Paper(
+    "[Packed Levitated Marker for Entity and Relation Extraction](https://aclanthology.org/2022.acl-long.337/) "
+    "(Ye et al., ACL 2022)",
+    """@inproceedings{ye-etal-2022-packed,
+    title = {Packed Levitated Marker for Entity and Relation Extraction},
+    author = {Ye, Deming and Lin, Yankai and Li, Peng and Sun, Maosong},
+    booktitle = {Proceedings of ACL 2022},
+    year = {2022}
+}""",
+)
+_SPAN_NER = Paper(
+    "[SpanNER: Named Entity Re-/Recognition as Span Prediction](https://aclanthology.org/2021.acl-long.558/) "
+    "(Fu et al., ACL 2021)",
+    """@inproceedings{fu-etal-2021-spanner,
+    title = {{SpanNER}: Named Entity Re-/Recognition as Span Prediction},
+    author = {Fu, Jinlan and Huang, Xuanjing and Liu, Pengfei},
+    booktitle = {Proceedings of ACL 2021},
+    year = {2021}
+}""",
+)
+_SMART_SPANNER = Paper(
+    "SmartSpanner: Making SPANNER Robust in Low Resource Scenarios (Zhang et al., Findings of EMNLP 2023)",
+    """@inproceedings{zhang-etal-2023-smartspanner,
+    title = {{SmartSpanner}: Making {SPANNER} Robust in Low Resource Scenarios},
+    author = {Zhang, Min and Qiao, Xiaosong and Zhao, Yanqing and Tao, Shimin and Yang, Hao},
+    booktitle = {Findings of EMNLP 2023},
+    year = {2023}
+}""",
+)
+_BUNDLING = Paper(
+    "[Win-Win Cooperation: Bundling Sequence and Span Models for Named Entity Recognition]"
+    "(https://arxiv.org/abs/2207.03300) (Ji et al., 2022)",
+    """@article{ji-etal-2022-win,
+    title = {Win-Win Cooperation: Bundling Sequence and Span Models for Named Entity Recognition},
+    author = {Ji, Bin and Li, Shasha and Yu, Jie and Ma, Jun and Liu, Huijun},
+    journal = {arXiv preprint arXiv:2207.03300},
+    year = {2022}
+}""",
+)
+_DSPERT = Paper(
+    "[Deep Span Representations for Named Entity Recognition](https://aclanthology.org/2023.findings-acl.672/) "
+    "(Zhu et al., Findings of ACL 2023)",
+    """@inproceedings{zhu-etal-2023-deep,
+    title = {Deep Span Representations for Named Entity Recognition},
+    author = {Zhu, Enwei and Liu, Yiyang and Li, Jinpeng},
+    booktitle = {Findings of ACL 2023},
+    year = {2023}
+}""",
+)
+
+_EVERY_RUN = "every run of up to {limit} words is classified "
+_TAGS = "every word gets a tag, and the runs of tags are the entities"
+#: How markers and text see each other, where that is not as in the thesis.
+_SEEN = {
+    "text_to_markers": "through a pair of markers that see the text and are seen by it",
+    "all_markers": "through a pair of markers that see the text and all other markers",
+}
+#: Kind, how it works, source.
+_KINDS = {
+    "span_marker": (
+        "span-marker",
+        _EVERY_RUN + "through a pair of markers that see the text and are not seen by it",
+        _SPAN_MARKER,
+    ),
+    "pl_marker": (
+        "PL-Marker",
+        _EVERY_RUN + "through a pair of levitated markers, packed in groups with a copy of the text each",
+        _PL_MARKER,
+    ),
+    "span_ner": ("SpanNER", _EVERY_RUN + "by the states of its words and its length", _SPAN_NER),
+    "bl_ner": ("bundling-learning", _EVERY_RUN + "by the states of its words and its length", _BUNDLING),
+    "seq_ner": ("sequence-labelling", _TAGS, _BUNDLING),
+    "dspert": (
+        "DSpERT",
+        _EVERY_RUN + "by a state of its own, made layer by layer from the states of its tokens",
+        _DSPERT,
+    ),
+}
+
+
+def kind_of(config: ModelConfig) -> str:
+    """Return what a model of this architecture is called, such as "span-marker"."""
+    return _KINDS[config.architecture.partition(".")[0]][0]
+
+
+def unnamed(config: ModelConfig) -> str:
+    """Return what a model without a name is called."""
+    kind = kind_of(config)
+    return f"{'An' if kind[0] in 'AEIOU' else 'A'} {kind} model"
+
+
+def method_of(config: ModelConfig) -> str:
+    """Return how it finds entities, as the end of a sentence."""
+    name, options = config.architecture.partition(".")[0], options_of(config)
+    _, how, _ = _KINDS[name]
+    if options.output == "tags":
+        how = _TAGS + (", learned together with spans of up to {limit} words" if options.spans else "")
+    elif name == "span_marker":
+        how = _EVERY_RUN + _SEEN.get(getattr(options, "attention", ""), how.removeprefix(_EVERY_RUN))
+    elif name == "dspert" and getattr(options, "span_layers", None) == 0:
+        how = _EVERY_RUN + "by an aggregate of the states of its tokens"
+    if options.output == "spans" and options.tags is not None:
+        how += "; tags of words were learned with it"
+    return how.format(limit=config.entity_max_length)
+
+
+def options_of(config: ModelConfig) -> Options:
+    """Return what the architecture was told, defaults included."""
+    return read_options(ARCHITECTURES[config.architecture].options, config.options)
+
+
+def papers_of(config: ModelConfig) -> list[Paper]:
+    """Return what to cite, the architecture's own paper first."""
+    papers = [_KINDS[config.architecture.partition(".")[0]][2]]
+    if options_of(config).tags is not None:
+        papers.append(_BUNDLING)
+    if config.gated:
+        papers.append(_SMART_SPANNER)
+    return list(dict.fromkeys(papers))

@@ -1,0 +1,102 @@
+"""Writes cards: the page, and what stands beside it."""
+
+import json
+import os
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+
+from spanmarker_core.bundle import CARD, CARD_FACTS, GATE_CURVE, ModelConfig, read_info
+from spanmarker_core.card.content import content
+from spanmarker_core.card.facts import Facts
+from spanmarker_core.card.text import Markup, escaped, paragraph
+from spanmarker_core.errors import CoreError, UnusableError, refusing
+from spanmarker_core.gate_curve import curve_svg
+
+
+def model_card(config: ModelConfig, facts: Facts | None = None) -> str:
+    """Return the text of README.md from a bundle's config, its facts, and others that win.
+
+    Facts are anybody's: what is not of the type that the card tells is left out, and no text breaks the page.
+    """
+    return _template().render(content(config, {**config.facts, **(facts or {})}))
+
+
+def card_files(config: ModelConfig, facts: Facts | None = None) -> dict[str, str]:
+    """Return the texts of the files that stand beside the card, by name; see `saving.save_bundle`."""
+    beside = {} if config.gate is None else {GATE_CURVE: curve_svg(config.gate)}
+    if facts:
+        beside[CARD_FACTS] = json.dumps(facts, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    return beside
+
+
+def read_card_facts(path: str | Path) -> dict[str, Any]:
+    """Return the facts of a bundle's card.json; none where there is no such file.
+
+    Raises:
+        CoreError: `bundle.bad_file`.
+    """
+    file = Path(path) / CARD_FACTS
+    if not file.exists():
+        return {}
+    with refusing("bundle.bad_file", path=path, file=CARD_FACTS):
+        try:
+            facts = json.loads(file.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise UnusableError(f"it is not JSON ({error})") from error
+        if not isinstance(facts, dict):
+            raise UnusableError("it is not a JSON object")
+    return facts
+
+
+def rewrite_card(path: str | Path, facts: Mapping[str, object]) -> None:
+    """Write a bundle's card anew, with these facts beside those it has; None takes one back. The model stays as it is.
+
+    Raises:
+        CoreError: `bundle.*`.
+    """
+    config = read_info(path).config
+    known = {name: value for name, value in {**read_card_facts(path), **facts}.items() if value is not None}
+    texts = {**card_files(config, known), CARD: model_card(config, known)}
+    path = Path(path)
+    try:
+        if not known:
+            (path / CARD_FACTS).unlink(missing_ok=True)
+        for name, text in texts.items():
+            part = path / f".{name}.part"
+            try:
+                part.write_text(text, encoding="utf-8")
+                os.replace(part, path / name)
+            finally:
+                part.unlink(missing_ok=True)
+    except OSError as error:
+        raise CoreError("bundle.output_not_writable", path=path, reason=error) from error
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        finalize=escaped,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # of HTML; `escaped` is for Markdown, and on for every value that is not marked
+    )
+    environment.filters |= {
+        "markup": Markup,
+        "paragraph": paragraph,
+        "code": lambda text: Markup(json.dumps(text, ensure_ascii=False)),
+        "count": lambda value: "" if _missing(value) else f"{value:,}",
+        "rate": lambda value, digits=1: "" if _missing(value) else f"{value:.{digits}%}",
+        "digits": lambda value: "" if _missing(value) else f"{value:.4f}",
+    }
+    return environment.from_string(files(__package__).joinpath("card.md.j2").read_text(encoding="utf-8"))
+
+
+def _missing(value: object) -> bool:
+    return value is None or isinstance(value, StrictUndefined)

@@ -1,0 +1,210 @@
+"""The spaCy component `spanmarker`.
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spanmarker", config={"model": "bundle/"})
+
+What it sets on a document:
+
+- `doc.spans[spans_key]`: all entities in order, with `attrs["scores"]` beside them;
+- `doc.ents`: those of them that share no token, the higher score first. All of them, with the decoder `flat.v1`
+  and spaCy's tokens at least as fine as the model's words;
+- `doc.user_data["spanmarker"]`: each entity as the model found it: label, score, start_char, end_char.
+
+Sentences are those of an earlier component (`sentencizer`, a parser, …) if there was one, else the splitter's of
+`Tagger.tag_text`. `nlp.pipe` tags a batch of documents in one call, sentence by sentence, as `nlp` does.
+"""
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from spacy.language import Language
+from spacy.tokens import Doc, Span, SpanGroup
+
+from spanmarker_core.errors import CoreError, CoreWarning
+from spanmarker_core.hub import from_pretrained
+from spanmarker_core.sentences import split_sentences
+from spanmarker_core.tagger import Entity, Tagger
+
+#: What is done with an entity that begins or ends within one of spaCy's tokens: it grows to the tokens' edges, or it
+#: is no `Span`.
+ALIGNMENTS = ("expand", "strict")
+USER_DATA = "spanmarker"
+
+_DEFAULTS = {
+    "revision": None,
+    "device": "cpu",
+    "dtype": "float32",
+    "gate": "auto",
+    "decoder": None,
+    "threshold": None,
+    "context": None,
+    "max_prev_context": None,
+    "max_next_context": None,
+    "language": None,
+    "alignment": "expand",
+    "overwrite_ents": False,
+    "spans_key": "spanmarker",
+    "batch_size": 32,
+}
+
+
+@Language.factory(  # type: ignore[untyped-decorator]
+    "spanmarker", default_config=_DEFAULTS, assigns=["doc.ents", "doc.spans"]
+)
+def make_spanmarker(
+    nlp: Language,
+    name: str,
+    model: str,
+    revision: str | None,
+    device: str,
+    dtype: str,
+    gate: str,
+    decoder: str | None,
+    threshold: float | dict[str, float] | None,
+    context: str | None,
+    max_prev_context: int | None,
+    max_next_context: int | None,
+    language: str | None,
+    alignment: str,
+    overwrite_ents: bool,
+    spans_key: str,
+    batch_size: int,
+) -> "SpanMarkerComponent":
+    """Make the component.
+
+    Args:
+        nlp, name: of spaCy.
+        model, revision: a bundle's folder, or a repository of the hub and its revision.
+        device, dtype, gate: as in `load`.
+        decoder, threshold, context, max_prev_context, max_next_context: as in `Tagger.tag_text`.
+        language: of the sentence splitter; None is the pipeline's own.
+        alignment: one of `ALIGNMENTS`.
+        overwrite_ents: whether entities of earlier components go; else they stay, and those of ours that share a
+            token with them are in `doc.spans` only.
+        spans_key: in `doc.spans`.
+        batch_size: documents that are tagged in one call at most; `nlp.pipe` always names a size, 1000 of its own.
+
+    Raises:
+        CoreError: `call.unknown_option`, `spacy.bad_batch_size`, and those of `from_pretrained`.
+    """
+    if alignment not in ALIGNMENTS:
+        raise CoreError("call.unknown_option", option="alignment", value=alignment, choices=", ".join(ALIGNMENTS))
+    if batch_size < 1:
+        raise CoreError("spacy.bad_batch_size", value=batch_size)
+    tagger = from_pretrained(model, revision=revision, device=device, dtype=dtype, gate=gate)
+    options = {
+        "decoder": decoder,
+        "threshold": threshold,
+        "context": context,
+        "max_prev_context": max_prev_context,
+        "max_next_context": max_next_context,
+    }
+    return SpanMarkerComponent(tagger, options, language or nlp.lang, alignment, overwrite_ents, spans_key, batch_size)
+
+
+class SpanMarkerComponent:
+    """Tags documents; see the module.
+
+    Attributes:
+        tagger: the model.
+        counts: over all documents so far: "entities", and those of them that were "not_on_tokens" and
+            "not_in_ents" since another took a token of theirs.
+    """
+
+    def __init__(
+        self,
+        tagger: Tagger,
+        options: dict[str, Any],
+        language: str,
+        alignment: str,
+        overwrite_ents: bool,
+        spans_key: str,
+        batch_size: int,
+    ) -> None:
+        self.tagger = tagger
+        self.counts: Counter[str] = Counter()
+        self._options = options
+        self._language = language
+        self._alignment = alignment
+        self._overwrite_ents = overwrite_ents
+        self._spans_key = spans_key
+        self._batch_size = batch_size
+        self._process = os.getpid()
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Tag one document."""
+        self._tag([doc])
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int | None = None) -> Iterator[Doc]:
+        """Tag documents, a batch at a time."""
+        documents = iter(stream)
+        size = min(batch_size or self._batch_size, self._batch_size)
+        while batch := list(islice(documents, size)):
+            self._tag(batch)
+            yield from batch
+
+    def _tag(self, docs: list[Doc]) -> None:
+        if os.getpid() != self._process:
+            # nlp.pipe(n_process=…) forks, and the threads of the parent's pool, which torch would wait for, stay there.
+            self._process = os.getpid()
+            torch.set_num_threads(1)
+        sentences = [self._sentences(doc) for doc in docs]
+        found = self.tagger.tag_text([doc.text for doc in docs], sentences=sentences, **self._options)
+        for doc, entities in zip(docs, found, strict=True):
+            self._write(doc, entities)
+
+    def _sentences(self, doc: Doc) -> list[tuple[int, int]]:
+        """Return a document's sentences as (char_start, char_end)."""
+        if doc.has_annotation("SENT_START"):
+            return [(sentence.start_char, sentence.end_char) for sentence in doc.sents]
+        return split_sentences(doc.text, self._language)
+
+    def _write(self, doc: Doc, entities: list[Entity]) -> None:
+        spans, scores = [], []
+        off = 0
+        for entity in entities:
+            exact = doc.char_span(entity.char_start, entity.char_end, label=entity.label)
+            off += exact is None
+            span = exact
+            if exact is None and self._alignment == "expand":
+                span = doc.char_span(entity.char_start, entity.char_end, label=entity.label, alignment_mode="expand")
+            if span is not None:
+                spans.append(span)
+                scores.append(entity.score)
+        doc.user_data[USER_DATA] = [
+            {"label": e.label, "score": e.score, "start_char": e.char_start, "end_char": e.char_end} for e in entities
+        ]
+        attributes = {"scores": np.array(scores, dtype=np.float32)}
+        doc.spans[self._spans_key] = SpanGroup(doc, name=self._spans_key, spans=spans, attrs=attributes)
+        kept = () if self._overwrite_ents else doc.ents
+        ours = _apart(spans, scores, kept)
+        doc.set_ents([*kept, *ours])
+        self.counts["entities"] += len(entities)
+        self.counts["not_in_ents"] += len(spans) - len(ours)
+        if off and not self.counts["not_on_tokens"]:
+            done = "grew to the tokens' edges" if self._alignment == "expand" else "are in no Span"
+            warnings.warn(CoreWarning("spacy.not_on_tokens", count=off, total=len(entities), done=done), stacklevel=2)
+        self.counts["not_on_tokens"] += off
+
+
+def _apart(spans: list[Span], scores: list[float], taken: Iterable[Span]) -> list[Span]:
+    """Return spans that share no token with each other or with `taken`; ties go as in `decoding`."""
+    order = sorted(
+        range(len(spans)),
+        key=lambda i: (-scores[i], spans[i].start - spans[i].end, spans[i].start, spans[i].label_),
+    )
+    tokens = {token for span in taken for token in range(span.start, span.end)}
+    chosen = []
+    for span in (spans[index] for index in order):
+        own = range(span.start, span.end)
+        if tokens.isdisjoint(own):
+            tokens.update(own)
+            chosen.append(span)
+    return chosen

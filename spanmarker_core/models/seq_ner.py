@@ -1,0 +1,39 @@
+"""SeqNER: words tagged by a softmax or a CRF, and entities put together from tags (Ji et al. 2022, section 3.1.2).
+
+It scores no spans. Of the entities that its tags make up it returns those that are candidate spans: up to
+`entity_max_length` words of one sentence, with a token at either edge.
+"""
+
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedModel
+
+from spanmarker_core.attention import StatesPass
+from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.models import Scores
+from spanmarker_core.models.batch import Batch
+from spanmarker_core.models.network import SpanNetwork
+
+
+class SeqNerModel(SpanNetwork):
+    """An encoder and a sequence head."""
+
+    text_pass = StatesPass
+
+    def __init__(self, encoder: PreTrainedModel, config: ModelConfig) -> None:
+        super().__init__(encoder, config)
+        self.try_out()
+
+    @staticmethod
+    def feature_size(options: Any, hidden: int) -> int:
+        """Return 0: spans have no features."""
+        return 0
+
+    def forward(self, batch: Batch, gate_threshold: float | None = None, spans_a_chunk: int | None = None) -> Scores:
+        """Tag the words; in use, return the candidate spans that the tags make up. In training no span is scored."""
+        assert self.tags is not None
+        tags = self.tags.emissions(self.encode_text(batch).states, batch)
+        if not self.training:
+            return self._tagged(batch, tags)
+        return Scores(tags.new_zeros((0, len(self.types) + 1)), np.zeros(0, np.int64), None, tags)

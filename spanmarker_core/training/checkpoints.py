@@ -1,0 +1,171 @@
+"""The folder beside a bundle in which its training keeps checkpoints, so that the same command goes on from them.
+
+<output>.training/
+    lock                    held by the process that trains, so that no two do
+    run.json                what the run learns from and how: a run of anything else doesn't go on from here
+    checkpoint-<step>/      as transformers' Trainer writes it, and `whole` once all of it is there
+    bundle/                 the bundle while it is written
+"""
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from safetensors import safe_open
+from torch import nn
+
+from spanmarker_core.errors import CoreError
+
+_LOCK, _RUN, _WHOLE, _BUNDLE = "lock", "run.json", "whole", "bundle"
+
+
+class TrainingFolder:
+    """Checkpoints of one run; a context, at whose end another run may take the folder.
+
+    Args:
+        output: the bundle's folder.
+    """
+
+    def __init__(self, output: str | Path) -> None:
+        output = Path(output).absolute()
+        self.output = output
+        self.path = output.with_name(f"{output.name}.training")
+        self._lock: IO[str] | None = None
+
+    def __enter__(self) -> "TrainingFolder":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def open(self, identity: Mapping[str, Any]) -> Path | None:
+        """Begin a run, or find where it broke off.
+
+        Args:
+            identity: what makes it this run, as JSON values.
+
+        Returns:
+            The last whole checkpoint, if there is one.
+
+        Raises:
+            CoreError: `training.changed`, `training.folder_not_writable`, `training.in_use`.
+        """
+        text = json.dumps(identity, indent=1, sort_keys=True, ensure_ascii=False)
+        run = self.path / _RUN
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._take()
+            if run.exists():
+                differences = _differences(json.loads(run.read_text(encoding="utf-8")), json.loads(text))
+                if differences:
+                    raise CoreError("training.changed", path=self.path, differences="\n".join(differences))
+            else:
+                _write(run, text)
+            shutil.rmtree(self.path / _BUNDLE, ignore_errors=True)
+        except (OSError, ValueError) as error:
+            raise CoreError("training.folder_not_writable", path=self.path, reason=error) from error
+        whole = [path for path in self.path.glob("checkpoint-*") if (path / _WHOLE).exists()]
+        return max(whole, key=_step, default=None)
+
+    def _take(self) -> None:
+        """Hold the lock until this process ends, however it does: launchers that are killed leave theirs running."""
+        self._lock = (self.path / _LOCK).open("a")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CoreError("training.in_use", path=self.path) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system without locks
+                raise
+
+    def keep(self, step: int, best_step: int | None, seconds: float) -> None:
+        """Say that a checkpoint is whole and how long the run took to it, and remove all others but the best."""
+        checkpoint = self.path / f"checkpoint-{step}"
+        _write(checkpoint / _WHOLE, f"{seconds:.3f}")
+        for path in self.path.glob("checkpoint-*"):
+            if _step(path) not in (step, best_step):
+                shutil.rmtree(path, ignore_errors=True)
+
+    @property
+    def bundle(self) -> Path:
+        """Where the bundle is written before it is published."""
+        return self.path / _BUNDLE
+
+    def publish(self) -> None:
+        """Move the finished bundle to its place and remove all else.
+
+        Raises:
+            CoreError: `bundle.output_not_writable`.
+        """
+        try:
+            self.output.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.replace(self.bundle, self.output)
+            except OSError:  # The output is a mounted folder, which nothing can be moved onto.
+                shutil.copytree(self.bundle, self.output, dirs_exist_ok=True)
+        except OSError as error:
+            raise CoreError("bundle.output_not_writable", path=self.output, reason=error) from error
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def seconds_of(checkpoint: Path) -> float:
+    """Return how long a run took to a whole checkpoint."""
+    return float((checkpoint / _WHOLE).read_text(encoding="utf-8"))
+
+
+def step_of(checkpoint: Path, model: nn.Module) -> int:
+    """Return after which step a checkpoint was written, having held its weights against a model's.
+
+    Raises:
+        CoreError: `training.bad_checkpoint`.
+    """
+    try:
+        step = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))["global_step"]
+        with safe_open(checkpoint / "model.safetensors", "pt") as weights:
+            found = {name: weights.get_slice(name).get_shape() for name in weights.keys()}  # noqa: SIM118
+    except Exception as error:  # OSError, ValueError, KeyError, SafetensorError
+        raise CoreError("training.bad_checkpoint", path=checkpoint, problem=f"it can't be read ({error})") from error
+    expected = {name: list(weight.shape) for name, weight in model.state_dict().items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            problem = f"it is of another model: {name} has shape {found.get(name)}, and the model {expected.get(name)}"
+            raise CoreError("training.bad_checkpoint", path=checkpoint, problem=problem)
+    return int(step)
+
+
+def _step(checkpoint: Path) -> int:
+    number = checkpoint.name.removeprefix("checkpoint-")
+    return int(number) if number.isdecimal() else -1
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def _differences(was: object, now: object, name: str = "") -> list[str]:
+    """Say in lines what differs between two JSON values."""
+    if isinstance(was, dict) and isinstance(now, dict):
+        return [
+            line
+            for key in sorted(was.keys() | now.keys())
+            for line in _differences(was.get(key), now.get(key), f"{name}.{key}" if name else key)
+        ]
+    return [] if was == now else [f"  {name}: it was begun with {_shown(was)}, and this is {_shown(now)}"]
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else f"{text[:199]}…"

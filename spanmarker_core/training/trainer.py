@@ -1,0 +1,309 @@
+"""transformers' Trainer on a plan of steps: the same steps, losses and scores however many processes share the work."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import torch
+from datasets.distributed import split_dataset_by_node
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.data import Sentence
+from spanmarker_core.draws import uniform
+from spanmarker_core.errors import CoreError
+from spanmarker_core.evaluation.gate import THRESHOLDS, GateScores, annotated_windows, best_threshold, curve_point
+from spanmarker_core.evaluation.metrics import SpanScorer
+from spanmarker_core.evaluation.run import score
+from spanmarker_core.tagger import Tagger
+from spanmarker_core.training.checkpoints import TrainingFolder, step_of
+from spanmarker_core.training.examples import Examples
+from spanmarker_core.training.ranks import gather, wait_for_all
+from spanmarker_core.training.steps import MicroBatch, Steps, deal, stream
+from spanmarker_core.windows import Packer
+
+#: Windows, of those that a step which failed had learned from, that are named.
+_NAMED = 8
+
+
+class SpanTrainer(Trainer):
+    """Trains a `SpanLoss` on the windows of some `Examples` and scores entities on dev.
+
+    What `args` say of it: `per_device_train_batch_size` is the windows of a step, over all processes; also
+    `num_train_epochs`, `seed`, `gradient_accumulation_steps`. So these can be searched over.
+
+    Args:
+        config, packer: of the model.
+        examples: what to learn from.
+        dev: annotated sentences that are scored at the end of each epoch.
+        batch_tokens: tokens of a step, in place of its windows.
+        head_learning_rate: the peak for weights that are not pretrained; None is that of `args`.
+        save_steps: steps after which there is a checkpoint, beside the ends of epochs.
+        folder: where checkpoints are; None keeps none.
+        log: takes lines about progress.
+        kwargs: of the Trainer; `args` and either `model` or `model_init` among them.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        packer: Packer,
+        examples: Examples,
+        dev: Sequence[Sentence],
+        *,
+        batch_tokens: int | None = None,
+        head_learning_rate: float | None = None,
+        save_steps: int | None = None,
+        folder: TrainingFolder | None = None,
+        log: Callable[[str], None] = print,
+        callbacks: Sequence[TrainerCallback] = (),
+        **kwargs: Any,
+    ) -> None:
+        self.span_config, self.packer, self.examples, self.dev = config, packer, examples, dev
+        self.batch_tokens, self.head_learning_rate = batch_tokens, head_learning_rate
+        self.say = log
+        self._steps: Steps | None = None
+        self._first_step = 0
+        #: Of the run, before the checkpoint that it goes on from.
+        self.seconds_before = 0.0
+        self._began = monotonic()
+        self._parts: deque[MicroBatch] = deque()  # of the step, yet to come
+        self._part: MicroBatch
+        self._done: list[tuple[MicroBatch, Tensor]] = []
+        self.control: TrainerControl
+        # transformers asks for a set to evaluate on before it lets epochs end in an evaluation.
+        super().__init__(**kwargs, eval_dataset=dev, callbacks=[_Ends(self, save_steps, folder), *callbacks])
+        self.remove_callback(PrinterCallback)
+        # The loss is divided by what a whole step counts, and needs no further share for accumulation.
+        self.model_accepts_loss_kwargs = True
+
+    @property
+    def steps(self) -> Steps:
+        """The plan, as the arguments are now."""
+        assert self._steps is not None
+        return self._steps
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
+        """Train, from a checkpoint on if one is named.
+
+        Raises:
+            CoreError: `training.bad_checkpoint`, `training.not_finite`.
+        """
+        assert not isinstance(resume_from_checkpoint, bool), "name the checkpoint"
+        self._first_step, self._began = 0, monotonic()
+        if resume_from_checkpoint is not None:
+            self._first_step = step_of(Path(resume_from_checkpoint), self.model)
+        return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
+
+    def seconds(self) -> float:
+        """Return how long the run has been trained, with what was before its checkpoint."""
+        return self.seconds_before + monotonic() - self._began
+
+    def create_optimizer(self, model: nn.Module | None = None) -> Any:
+        """Return the optimizer, with a rate of their own for weights that are not pretrained if one is set."""
+        made = self.optimizer is None
+        optimizer = super().create_optimizer(model)
+        if made and self.head_learning_rate is not None:
+            network = (model or self.model).network
+            pretrained = {id(weight) for weight in network.pretrained_weights()}  # type: ignore[union-attr, operator]
+            groups = []
+            for group in optimizer.param_groups:
+                for rate, wanted in ((group["lr"], True), (self.head_learning_rate, False)):
+                    weights = [weight for weight in group["params"] if (id(weight) in pretrained) == wanted]
+                    groups.append({**group, "params": weights, "lr": rate})
+            optimizer.param_groups = groups
+        return optimizer
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Return this process's micro-batches from the step on that comes next."""
+        args, source = self.args, self.examples.source
+        self._steps = Steps(
+            source.n_tokens,
+            source.n_candidates,
+            source.pool_offsets,
+            seed=args.seed,
+            epochs=int(args.num_train_epochs),
+            batch_size=args.per_device_train_batch_size,
+            batch_tokens=self.batch_tokens,
+            parts=args.world_size * args.gradient_accumulation_steps,
+        )
+        args.max_steps = len(self._steps)
+        all_parts = stream(self._steps, self._first_step, f"{source.digest} {args.seed} {self.batch_tokens}")
+        # Examples are dealt in turn: of a step's parts process r has r, r + world size, …
+        mine: Any = split_dataset_by_node(all_parts, rank=args.process_index, world_size=args.world_size)
+        return DataLoader(mine, batch_size=None, collate_fn=self._collate)
+
+    def _collate(self, example: Any) -> dict[str, Any]:
+        micro_batch = example["micro_batch"]
+        return {**self.examples.batch(micro_batch.windows, micro_batch.epoch), "micro_batch": micro_batch}
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[dict[str, Any]], num_batches: int, device: torch.device
+    ) -> tuple[list[dict[str, Any]], Tensor | None]:
+        """Return this process's parts of a step, and what all parts count, as `SpanLoss.counts` tells it.
+
+        A mean over a part would weigh its spans by how few there are; the step's losses must not depend on the parts.
+        """
+        samples = list(islice(epoch_iterator, num_batches))
+        self._parts, self._done = deque(sample.pop("micro_batch") for sample in samples), []
+        if not samples:
+            return samples, None
+        counts = torch.zeros(3, dtype=torch.int64)
+        loss = self.accelerator.unwrap_model(self.model)
+        for sample, micro_batch in zip(samples, self._parts, strict=True):
+            if micro_batch.counts:
+                counts += loss.counts(sample)
+        counts = counts.to(device)
+        if self.args.world_size > 1:
+            torch.distributed.all_reduce(counts)
+        return samples, counts
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+        """Learn from one part of a step."""
+        self._part = self._parts.popleft()
+        # Dropout is drawn by the step and the part, whichever process has it and whatever ran before.
+        draw = uniform(self.args.seed, self._part.step, np.array([self._part.part]), np.zeros(1, np.int64))
+        torch.manual_seed(int(draw[0] * 2**53))
+        loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
+        self._done.append((self._part, loss))
+        if not self._parts:
+            self._check_finite("the loss", torch.stack([loss for _, loss in self._done]).sum())
+        return loss
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """Return this part's share of the step's loss, times the processes, since their gradients are averaged."""
+        outputs = model(**inputs, totals=num_items_in_batch)
+        loss = outputs["loss"] * (self.args.world_size if self._part.counts else 0)
+        return (loss, outputs) if return_outputs else loss
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        try:
+            super()._save_checkpoint(model, trial)
+        except Exception as error:  # a full disk is an OSError, a SafetensorError or, from torch, a RuntimeError
+            raise CoreError("training.folder_not_writable", path=self.args.output_dir, reason=error) from error
+
+    def _clip_grad_norm(self, model: nn.Module) -> Any:
+        norm = super()._clip_grad_norm(model)
+        if norm is not None and self.accelerator.scaler is None:  # a scaler leaves such steps out, as it should
+            self._check_finite("the gradient", norm.detach())
+        return norm
+
+    def _check_finite(self, what: str, value: Tensor) -> None:
+        """Stop all processes, before the weights change, where one has a value that is not finite.
+
+        Raises:
+            CoreError: `training.not_finite`, with what the step has learned from.
+        """
+        bad = (~torch.isfinite(value)).float()
+        if self.args.world_size > 1:
+            torch.distributed.all_reduce(bad)
+        if not bad:
+            return
+        suspects = [part.windows for part, loss in self._done if part.counts and not torch.isfinite(loss)]
+        told = gather((suspects, [part.windows for part, _ in self._done if part.counts]))
+        # Where no part is bad by itself, as a gradient can be, any may be to blame.
+        windows = [part for bad, _ in told for part in bad] or [part for _, parts in told for part in parts]
+        numbers = np.concatenate(windows)
+        names = self.examples.source.names(numbers[:_NAMED])
+        more = f" and {len(numbers) - _NAMED} windows more" if len(numbers) > _NAMED else ""
+        step = self.state.global_step + 1
+        raise CoreError("training.not_finite", what=what, step=step, windows="; ".join(names) + more)
+
+    def tagger(self, threshold: float | None = None) -> Tagger:
+        """Return the model as it is now, to tag with."""
+        network = self.accelerator.unwrap_model(self.model).network
+        return Tagger(self.span_config, self.packer, network, self.args.device, gate_threshold=threshold)
+
+    def evaluate(self, *args: object, **kwargs: object) -> dict[str, float]:
+        """Return entity scores on dev, to which each process tags its part; with a gate, at the best threshold now."""
+        mine = _my_documents(self.dev, self.args.process_index, self.args.world_size)
+        if self.span_config.gate is None:
+            scorer = SpanScorer(self.span_config.entity_max_length)
+            for part in gather(score(self.tagger(), mine)):
+                scorer.merge(part)
+            micro, at = scorer.result().micro, ""
+            metrics = {"eval_precision": micro.precision, "eval_recall": micro.recall, "eval_f1": micro.f1}
+        else:
+            counts = gate_counts(self.tagger(THRESHOLDS[0]), mine)
+            threshold = best_threshold([curve_point(each, count) for each, count in counts.items()])
+            best, at = counts[threshold], f" with the gate at {threshold}"
+            metrics = {
+                "eval_precision": best["correct"] / max(1, best["found"]),
+                "eval_recall": best["correct"] / max(1, best["gold"]),
+                "eval_f1": curve_point(threshold, best)["f1"],
+            }
+        if self.is_world_process_zero():
+            self.say(f"epoch {self.state.epoch:.2f}: dev F1 {metrics['eval_f1']:.2%}{at}")
+        self.log(metrics)
+        # Trainer's own loop reads `control` after this, which is how it learns that a checkpoint is due.
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+
+class _Ends(TrainerCallback):
+    """Says where epochs end in the one stream of steps, and which checkpoints are whole."""
+
+    def __init__(self, trainer: SpanTrainer, save_steps: int | None, folder: TrainingFolder | None) -> None:
+        self.trainer, self.save_steps, self.folder = trainer, save_steps, folder
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        state.num_train_epochs = len(self.trainer.steps.epoch_ends)
+        state.epoch = self.trainer.steps.epochs_done(state.global_step)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        steps, step = self.trainer.steps, state.global_step
+        state.epoch = steps.epochs_done(step)
+        if step == len(steps):
+            return  # What Trainer takes for the end of its one epoch.
+        saves = args.save_strategy != "no"
+        if step in steps.epoch_ends:
+            control.should_evaluate, control.should_save = True, saves
+        elif self.save_steps is not None and step % self.save_steps == 0:
+            control.should_save = saves
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        state.epoch = self.trainer.steps.epochs_done(state.global_step)
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        wait_for_all()
+        if self.folder is not None and state.is_world_process_zero:
+            self.folder.keep(state.global_step, state.best_global_step, self.trainer.seconds())
+
+
+def gate_counts(tagger: Tagger, dev: Sequence[Sentence]) -> dict[float, Counter[str]]:
+    """Return what the gate does at each of `THRESHOLDS` on the sentences of all processes, as `GateScores.counts`.
+
+    Args:
+        tagger: with the lowest of these thresholds.
+        dev: this process's annotated sentences, if any.
+    """
+    counts = [Counter[str]() for _ in THRESHOLDS]
+    if dev:
+        scores = GateScores(tagger, *annotated_windows(dev, tagger))
+        counts = [scores.counts(threshold) for threshold in THRESHOLDS]
+    totals = [Counter[str]() for _ in THRESHOLDS]
+    for part in gather(counts):
+        for total, more in zip(totals, part, strict=True):
+            total.update(more)
+    return dict(zip(THRESHOLDS, totals, strict=True))
+
+
+def _my_documents(sentences: Sequence[Sentence], rank: int, world_size: int) -> Sequence[Sentence]:
+    """Return the sentences of this process's documents, such that all have about as many words."""
+    if world_size == 1:
+        return sentences
+    documents = [list(group) for _, group in groupby(sentences, key=lambda sentence: sentence.document_id)]
+    words = np.array([sum(len(sentence.words) for sentence in document) for document in documents])
+    return [sentence for place in deal(words, world_size)[rank] for sentence in documents[place]]

@@ -1,0 +1,192 @@
+"""What a network is told: softened classes, drawn spans and tags of words, against plain loops."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanmarker_core.labels import Span, spans_to_tags
+from spanmarker_core.models import Scores
+from spanmarker_core.models.batch import Batch
+from spanmarker_core.ragged import ragged_offsets
+from spanmarker_core.spans import candidate_spans
+from spanmarker_core.training.loss import SpanLoss
+from spanmarker_core.training.source import Gold
+from spanmarker_core.training.targets import UNKNOWN, chains, select_negatives, smoothed, span_labels, word_tags
+from spanmarker_core.windows import Windows
+
+LABELS = ["LOC", "PER"]
+
+
+def windows_of(*lengths):
+    """Windows of one sentence each, of one-token words, all owned."""
+    words = np.concatenate([np.arange(length) for length in lengths]).astype(np.int32)
+    sentence = np.repeat(np.arange(len(lengths)), lengths).astype(np.int32)
+    offsets = ragged_offsets(np.array(lengths))
+    unknown = np.full(len(words), -1, np.int64)
+    tag, long_words = np.ones(len(words), np.bool_), np.zeros(len(words), np.bool_)
+    documents = np.arange(len(lengths), dtype=np.int32)
+    return Windows(
+        document=documents,
+        token_offsets=offsets,
+        token_ids=words,
+        word_offsets=offsets,
+        word_token_start=words,
+        word_token_end=words + 1,
+        word_char_start=unknown,
+        word_char_end=unknown,
+        word_sentence=sentence,
+        word_index=words,
+        word_tag=tag,
+        word_long=long_words,
+    )
+
+
+def gold_of(*entities):
+    """Entities (window, start, end, label number)."""
+    columns = np.array(sorted(entities), np.int64).reshape(-1, 4).T
+    return Gold(columns[0], *(column.astype(np.int32) for column in columns[1:]))
+
+
+def test_smoothing_by_hand():
+    """Over "a b c": b is an entity, whose two neighbours within it are no spans."""
+    windows = windows_of(3)
+    spans = candidate_spans(windows, 2)  # a, ab, b, bc, c
+    labels = span_labels(windows, spans, gold_of((0, 1, 2, 1)))
+    assert labels.tolist() == [0, 0, 2, 0, 0]
+    expected = [[1, 0, 0], [0.95, 0, 0.05], [0.1, 0, 0.9], [0.95, 0, 0.05], [1, 0, 0]]
+    np.testing.assert_allclose(smoothed(spans, labels, 3, 0.2), expected, atol=1e-7)
+
+
+@st.composite
+def sentences_with_entities(draw):
+    lengths = draw(st.lists(st.integers(1, 7), min_size=1, max_size=3))
+    entities = set()
+    for window, length in enumerate(lengths):
+        for _ in range(draw(st.integers(0, 4))):
+            start = draw(st.integers(0, length - 1))
+            end = draw(st.integers(start + 1, length))
+            entities.add((window, start, end, draw(st.integers(0, 1))))
+    return lengths, entities
+
+
+@given(sentences_with_entities(), st.integers(1, 4), st.sampled_from([0.1, 0.3]))
+def test_smoothing_as_the_paper_says_it(data, limit, epsilon):
+    lengths, entities = data
+    windows, gold = windows_of(*lengths), gold_of(*entities)
+    spans = candidate_spans(windows, limit)
+    labels = span_labels(windows, spans, gold)
+    places = list(zip(spans.first_word.tolist(), spans.last_word.tolist(), strict=True))
+    expected = np.zeros((len(places), 3))
+    for (first, last), label in zip(places, labels.tolist(), strict=True):
+        if label:
+            around = [(first - 1, last), (first + 1, last), (first, last - 1), (first, last + 1)]
+            there = [place for place in around if place in places]
+            expected[places.index((first, last)), label] += 1 - epsilon * len(there) / 4
+            for place in there:
+                expected[places.index(place), label] += epsilon / 4
+    expected /= np.maximum(expected.sum(axis=1, keepdims=True), 1)
+    expected[:, 0] = 1 - expected.sum(axis=1)
+    np.testing.assert_allclose(smoothed(spans, labels, 3, epsilon), expected, atol=1e-6)
+
+
+@given(sentences_with_entities(), st.integers(1, 4), st.integers(1, 6), st.integers(0, 99))
+def test_negatives_are_the_lowest_draws_of_each_window(data, limit, most, seed):
+    lengths, entities = data
+    windows, gold = windows_of(*lengths), gold_of(*entities)
+    spans = candidate_spans(windows, limit)
+    is_gold = span_labels(windows, spans, gold) > 0
+    draws = np.random.default_rng(seed).random(len(spans))
+    chosen = select_negatives(spans, is_gold, most, draws)
+    assert chosen.tolist() == sorted(chosen.tolist())
+    for start, end in zip(spans.offsets[:-1].tolist(), spans.offsets[1:].tolist(), strict=True):
+        others = [row for row in range(start, end) if not is_gold[row]]
+        expected = {*np.flatnonzero(is_gold), *sorted(others, key=lambda row: draws[row])[:most]}
+        assert {row for row in chosen if start <= row < end} == {row for row in expected if start <= row < end}
+
+
+@given(sentences_with_entities())
+def test_tags_are_those_of_the_label_scheme(data):
+    lengths, entities = data
+    windows = windows_of(*lengths)
+    found = word_tags(windows, gold_of(*entities), np.ones(sum(lengths), np.bool_))
+    names = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    expected = []
+    for window, length in enumerate(lengths):
+        kept: list[Span] = []
+        mine = sorted((e for e in entities if e[0] == window), key=lambda e: (e[1], -e[2], e[3]))
+        for _, start, end, label in mine:
+            if not kept or start >= kept[-1].end:
+                kept.append(Span(start, end, LABELS[label]))
+        expected += spans_to_tags(kept, length, "IOB2")
+    assert [names[tag] for tag in found.tolist()] == expected
+
+
+@given(st.lists(st.integers(0, 4), max_size=4), st.integers(0, 999))
+def test_chains_cover_known_words_and_stay_in_their_run(lengths, seed):
+    tags = np.where(np.random.default_rng(seed).random(sum(lengths)) < 0.3, UNKNOWN, 0)
+    has_token = (tags != UNKNOWN) | (np.random.default_rng(seed + 1).random(sum(lengths)) < 0.5)
+    runs = np.unique(ragged_offsets(np.array(lengths, np.int64)))
+    expected, number = [], -1
+    for start, end in zip(runs[:-1].tolist(), runs[1:].tolist(), strict=True):
+        open_chain = False
+        for word in range(start, end):
+            known = tags[word] != UNKNOWN
+            number += known and not open_chain
+            open_chain = known or (open_chain and not has_token[word])
+            expected.append(number if known else -1)
+    assert chains(SimpleNamespace(runs=runs, has_token=has_token), tags).tolist() == expected
+
+
+def test_tags_leave_out_words_without_a_token():
+    """Entities over words 0-2, 4-5 and 7 of eight; words 1, 4 and 7 have no token."""
+    windows = windows_of(8)
+    ends = windows.word_token_end.copy()
+    ends[[1, 4, 7]] = windows.word_token_start[[1, 4, 7]]
+    windows = replace(windows, word_token_end=ends)
+    gold = gold_of((0, 0, 3, 0), (0, 4, 6, 1), (0, 7, 8, 0))
+    known = np.ones(8, np.bool_)
+    assert word_tags(windows, gold, known).tolist() == [1, UNKNOWN, 2, 0, UNKNOWN, 3, 0, UNKNOWN]
+    batch = Batch.build(windows, candidate_spans(windows, 3))
+    assert chains(batch, word_tags(windows, gold, known)).tolist() == [0, -1, 0, 0, -1, 0, 0, -1]
+    known[3] = False
+    assert chains(batch, word_tags(windows, gold, known)).tolist() == [0, -1, 0, -1, -1, 1, 1, -1]
+
+
+class Told(torch.nn.Module):
+    """Scores by hand: one span, two words, a head of tags whose loss is 6 over 3 units."""
+
+    class tags:
+        @staticmethod
+        def loss(emissions, tags, chains):
+            return torch.tensor(6.0, dtype=torch.float64)
+
+        @staticmethod
+        def units(tags, chains):
+            return 3
+
+    def forward(self, batch):
+        logits = torch.tensor([[0.0, 0.0]], dtype=torch.float64)
+        return Scores(logits, self.kept, None, tags=torch.zeros(2, 3))
+
+
+class Nothing:
+    def to(self, device):
+        return self
+
+
+@pytest.mark.parametrize(("kept", "alpha", "expected"), [(None, 0.1, 0.1 * 2 + 0.9 * np.log(2)), ([], 1.0, 2.0)])
+def test_loss_with_tags_by_hand(kept, alpha, expected):
+    network = Told()
+    network.kept = None if kept is None else np.array(kept, np.int64)
+    nothing = torch.zeros((2, 2), dtype=torch.float64)
+    if kept is not None:
+        network.forward = lambda batch: Scores(torch.zeros((0, 2)), network.kept, None, tags=torch.zeros(2, 3))
+    loss = SpanLoss(network, 0.2, alpha)(
+        Nothing(), torch.tensor([1]), nothing, nothing, torch.tensor([0, 1]), np.array([0, 0])
+    )["loss"]
+    assert float(loss) == pytest.approx(expected, abs=1e-12)
