@@ -1,40 +1,81 @@
 """The `spanmarker` command. See `errors` for its exit codes."""
 
+import signal
 import sys
+from types import FrameType
 
 import typer
 
+from pipelines.commands.card import card
 from pipelines.commands.evaluate import evaluate
+from pipelines.commands.experiment import experiment
 from pipelines.commands.gate import gate
 from pipelines.commands.import_checkpoint import import_checkpoint
+from pipelines.commands.prepare import prepare
 from pipelines.commands.status import status
 from pipelines.commands.tag import tag
 from pipelines.commands.train import train
-from pipelines.errors import EXIT_FAULT
+from pipelines.errors import EXIT_TERMINATED, PipelineError, Terminated, exit_code
+from pipelines.threads import prepare_process
 from spanmarker_core.errors import CodedError
+
+_EXIT_CODES = (
+    "Exit codes: 0 done; 1 a fault of the job; 2 the command line can't be read; 3 not all is done, run it "
+    "again; 4 more rejects than --max-rejects; 5 another run holds the output; 130 Ctrl-C; 143 SIGTERM."
+)
 
 app = typer.Typer(
     help="Named entities of large corpora, as rows of Parquet.",
     no_args_is_help=True,
     add_completion=False,
+    epilog=_EXIT_CODES,
     rich_markup_mode=None,  # Else "[default: …]" in a help text is taken for markup and vanishes.
     pretty_exceptions_enable=False,
 )
-app.command()(tag)
+app.command(context_settings={"allow_extra_args": True}, epilog=_EXIT_CODES)(tag)
+app.command(context_settings={"allow_extra_args": True}, epilog=_EXIT_CODES)(prepare)
 app.command()(status)
 app.command()(train)
 app.command()(evaluate)
+app.command()(experiment)
 app.command()(import_checkpoint)
+app.command()(card)
 app.add_typer(gate, name="gate")
 
 
 def main() -> None:
-    """Run the command line. A coded error is printed as one message, without a traceback."""
+    """Run the command line. What is no bug is printed as one coded message, without a traceback.
+
+    SIGTERM, as of a scheduler that wants the machine back, does what Ctrl-C does.
+    """
+    prepare_process(0)
+    before = signal.signal(signal.SIGTERM, _terminated)
     try:
         app()
+    except SystemExit as end:  # to which typer turns every KeyboardInterrupt
+        if isinstance(end.__context__, BaseException) and isinstance(end.__context__.__cause__, Terminated):
+            sys.exit(EXIT_TERMINATED)
+        raise
     except CodedError as error:
-        print(f"spanmarker: {error}", file=sys.stderr)
-        sys.exit(EXIT_FAULT)
+        _fail(error)
+    except OSError as error:
+        from pipelines.storage import StoreFault, is_storage_fault
+
+        of_storage = isinstance(error, StoreFault | PermissionError | TimeoutError | ConnectionError)
+        if not of_storage and not (type(error) is OSError and is_storage_fault(error)):
+            raise  # A bug, whose traceback is wanted.
+        _fail(PipelineError("storage.failed", reason=error))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _fail(error: CodedError) -> None:
+    print(f"spanmarker: {error}", file=sys.stderr)
+    sys.exit(exit_code(error))
 
 
 if __name__ == "__main__":

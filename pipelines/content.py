@@ -12,8 +12,10 @@ from schemas.shards import Shard
 _TO_THE_END = (0, 1 << 62)
 
 
-def content_now(shard: Shard, id_column: str, text_column: str) -> str:
+def content_now(shard: Shard, *columns: str) -> str:
     """Return the identity of what lies in a shard's range now: `shard.content`, unless that has changed.
+
+    Of Parquet, in these columns.
 
     Raises:
         OSError: the storage failed.
@@ -25,8 +27,8 @@ def content_now(shard: Shard, id_column: str, text_column: str) -> str:
         if shard.format == "parquet":
             try:
                 parquet = pq.ParquetFile(file)
-                groups = _groups_in(parquet.metadata, shard.start, shard.end)
-                return parquet_content(parquet, content, (id_column, text_column), groups)
+                groups = groups_in(parquet.metadata, shard.start, shard.end)
+                return parquet_content(parquet, content, columns, groups)
             except (pa.ArrowException, OSError, KeyError) as error:
                 if isinstance(error, OSError) and is_storage_fault(error):
                     raise
@@ -35,9 +37,9 @@ def content_now(shard: Shard, id_column: str, text_column: str) -> str:
 
 
 def parquet_content(
-    parquet: pq.ParquetFile, content: ContentIdentity, columns: tuple[str, str], groups: Iterable[int]
+    parquet: pq.ParquetFile, content: ContentIdentity, columns: tuple[str, ...], groups: Iterable[int]
 ) -> str:
-    """Return the identity of two columns in some row groups; groups without rows count for nothing."""
+    """Return the identity of columns in some row groups; groups without rows count for nothing."""
     kinds = " ".join(str(parquet.schema_arrow.field(column).type) for column in columns)
     metadata = parquet.metadata
     chunks = [
@@ -49,12 +51,13 @@ def parquet_content(
     return f"{kinds} {content.of(map(_chunk_range, chunks))}"
 
 
-def leaves_of(metadata: pq.FileMetaData, columns: tuple[str, str]) -> list[int]:
-    """Return the numbers of the columns' chunks in each row group."""
+def leaves_of(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> list[int]:
+    """Return the numbers of the columns' chunks in each row group, of a nested column those of all its parts."""
     if not metadata.num_row_groups:
         return []
     first = metadata.row_group(0)
-    return [index for index in range(metadata.num_columns) if first.column(index).path_in_schema in columns]
+    paths = [first.column(index).path_in_schema for index in range(metadata.num_columns)]
+    return [index for index, path in enumerate(paths) if path in columns or path.partition(".")[0] in columns]
 
 
 def text_content(paths: Iterable[str]) -> str:
@@ -72,7 +75,7 @@ def digest_of(*parts: str) -> str:
     return hashlib.blake2b(whole, digest_size=16).hexdigest()
 
 
-def _groups_in(metadata: pq.FileMetaData, start: int, end: int) -> list[int]:
+def groups_in(metadata: pq.FileMetaData, start: int, end: int) -> list[int]:
     """Return the row groups that have rows in [start, end)."""
     groups, first = [], 0
     for group in range(metadata.num_row_groups):

@@ -18,12 +18,14 @@ from pipelines.stages.read import read
 from pipelines.storage import absolute
 from schemas.shards import Shard
 from spanmarker_core.bundle import read_info
+from spanmarker_core.config_checks import check_gateable
 from spanmarker_core.errors import CoreError
 from spanmarker_core.sentences import split_sentences
 from spanmarker_core.windows import Context, Packer, Windows
 
-#: Shards that the text is taken from, drawn from all: more than a few, so that one file doesn't stand for the corpus.
-_SHARDS = 32
+#: Shards that the text may be taken from, drawn from all, and those that are read in turn: more than a few, so that one
+#: file doesn't stand for the corpus.
+_SHARDS, _OPEN_SHARDS = 4096, 32
 _SHARD_BYTES = 1 << 20
 #: One document gives at most this share of the sentences, so that many documents are seen, but no fewer than that.
 _DOCUMENT_SHARE, _DOCUMENT_SENTENCES = 0.05, 20
@@ -114,11 +116,12 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
     info = read_info(job.model)
     if info.config.gated:
         raise CoreError("gate.trained_jointly", path=info.path)
+    check_gateable(info.config)
 
     # Only here, so that the faults above are told without torch.
     from spanmarker_core import load
+    from spanmarker_core.card import card_files, model_card, read_card_facts
     from spanmarker_core.data import read_annotated
-    from spanmarker_core.model_card import card_files, model_card
     from spanmarker_core.saving import check_output, save_bundle, stored_dtype
     from spanmarker_core.training.gate import fit_gate
 
@@ -145,9 +148,9 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
         problem = "the model finds {found} entities in the text kept to measure the gate, which takes {limit} or more"
         problem = problem.format(**error.values)
         raise corpus.too_small(problem, corpus.more_documents or corpus.more_sentences) from error
-    files = card_files(fitted.config)
-    tokenizer = model.packer.tokenizer
-    digest = save_bundle(job.output, fitted.config, model.network, tokenizer, model_card(fitted.config), dtype, files)
+    told = read_card_facts(info.path)
+    card, files = model_card(fitted.config, told), card_files(fitted.config, told)
+    digest = save_bundle(job.output, fitted.config, model.network, model.packer.tokenizer, card, dtype, files)
     gate = fitted.config.gate
     assert gate is not None
     kept = next(point["kept"] for point in gate["curve"] if point["threshold"] == gate["threshold"])
@@ -205,7 +208,8 @@ def _pack(
 def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
     """Yield texts of the corpus, one from each of some shards in turn, and count the records that are none.
 
-    The shards are those whose names end in the smallest digests: any of the corpus, and the same ones every time.
+    The shards are those whose names end in the smallest digests: any of the corpus, and the same ones every time. One
+    that is read to its end gives its place to the next, so that files of a document each are a corpus too.
     """
     found = plan_shards(
         job.corpus,
@@ -215,13 +219,15 @@ def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
         max_shard_bytes=_SHARD_BYTES,
         job="gate",
     )
-    shards = heapq.nsmallest(_SHARDS, found, key=lambda shard: shard.name.rpartition("-")[2])
-    sources = [_shard_texts(shard, job, rejects) for shard in shards]
+    chosen = heapq.nsmallest(_SHARDS, found, key=lambda shard: shard.name.rpartition("-")[2])
+    waiting = (_shard_texts(shard, job, rejects) for shard in chosen)
+    sources = list(islice(waiting, _OPEN_SHARDS))
     while sources:
         for source in list(sources):
             text = next(source, None)
             if text is None:
                 sources.remove(source)
+                sources += islice(waiting, 1)
             else:
                 yield text
 

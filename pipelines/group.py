@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.stages.pack import Run
 from pipelines.stages.read import RAW_BYTES, Reject
 from pipelines.stages.tag import numbered
 from schemas import ANNOTATIONS
@@ -65,16 +64,16 @@ class Group:
         self.n_words += np.bincount(word_places[own], minlength=size)
         self.n_long_words += np.bincount(word_places[own & long], minlength=size)
 
-    def untold(self, run: Run) -> tuple[int, int]:
-        """Return the words that were tagged and the bytes of text that were dealt with since the last call.
+    def untold(self, step: "Step") -> tuple[int, int]:
+        """Return the words that were counted and the bytes of text that were dealt with since the last call.
 
-        Call it after each run. Words of documents that were rejected meanwhile are taken back; bytes are those of
-        the run's windows, about, and all that are left with the last run.
+        Call it after each step. Words of documents that were rejected meanwhile are taken back; bytes are those of
+        the step's windows, about, and all that are left with the last one.
         """
         alive = np.ones(len(self.documents), bool)
         alive[list(self.rejected)] = False
         words, total = int(self.n_words[alive].sum()), self.documents["text"].nbytes
-        n_bytes = total if run.last else min(self.told[1] + run.samples["text"].nbytes, total)
+        n_bytes = total if step.last else min(self.told[1] + step.samples["text"].nbytes, total)
         before, self.told = self.told, (words, n_bytes)
         return words - before[0], n_bytes - before[1]
 
@@ -93,6 +92,30 @@ class Group:
         for place in np.unique(places[~right]).tolist():
             self.reject(place, "tag", "bad_offsets", "a row's text is not the document's text[char_start:char_end]")
         return numbered(self.alive(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A run of windows on its way, and the documents that it is of.
+
+    Attributes:
+        group: the documents.
+        samples: SAMPLES rows: the windows.
+        failures: what went wrong with documents that have no windows here though they should, by id, in words.
+        last: whether it is the group's last run.
+    """
+
+    group: Group
+    samples: pa.RecordBatch
+    failures: dict[str, str]
+    last: bool
+
+    def arrive(self) -> pa.RecordBatch:
+        """Reject the documents that failed to be packed and return the windows of those that are not rejected."""
+        for document_id, message in self.failures.items():
+            place = pc.index(self.group.documents["document_id"], document_id).as_py()
+            self.group.reject(place, "pack", "pack_failed", message)
+        return self.group.alive(self.samples)
 
 
 def reject_of(documents: pa.RecordBatch, place: int, stage: str, code: str, message: str) -> Reject:

@@ -8,51 +8,77 @@ A job file is TOML with the same names as the command's options:
     workers = 2
 """
 
+import json
 import os
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ByteSize,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from pipelines import CODE_VERSION
 from pipelines.bundled import bundled_model_path
-from pipelines.engines import ENGINES
+from pipelines.engines import ENGINES, Settings
 from pipelines.errors import PipelineError
+from pipelines.layout import ROWS
+from pipelines.max_rejects import MaxRejects
 from pipelines.storage import absolute
-from pipelines.task import Task
-from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
+from pipelines.task import TagTask, Task
 from spanmarker_core.bundle import BundleInfo, gate_threshold, gate_words
 
 
-class TagJob(BaseModel):
-    """One `spanmarker tag`: everything that decides what is read, what is done and where it goes."""
+class ShardJob(BaseModel):
+    """What jobs over shards share: what is read, where it goes, where the work is done."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    #: The command that runs it.
+    verb: ClassVar[str]
 
-    input: list[str] = Field(min_length=1, description="patterns of input files, local or fsspec URLs")
+    input: list[str] = Field([], description="patterns of input files, local or fsspec URLs")
     output: str = Field(min_length=1, description="folder for the rows, local or an fsspec URL")
-    model: str = Field(default_factory=lambda: str(bundled_model_path()), description="bundle; else the bundled one")
     id_column: str = Field("id", description="column or JSON key of the ids: strings or integers")
     text_column: str = Field("text", description="column or JSON key of the texts")
     language: str = Field("en", description="language of the texts, for the sentence splitter")
-    decoder: str | None = Field(None, description="flat.v1, nested.v1 or all.v1; else as the bundle says")
-    threshold: float | None = Field(None, ge=0, le=1, description="least score of a row; else as the bundle says")
-    gate: Literal["auto", "on", "off"] = Field(
-        "auto", description="score only spans that the model's gate lets pass: as the model was trained, always, never"
-    )
-    engine: str = Field("local", description="where shards run")
+    engine: str = Field("local", description="where shards run: local, dask or beam")
     workers: int = Field(1, ge=1, description="worker processes, one model each")
     threads: int = Field(0, ge=0, description="CPU threads a worker; 0 shares the cores among the workers")
-    device: str = Field("cpu", description="cpu, cuda, cuda:1, … or auto")
-    dtype: Literal["float32", "bfloat16"] = Field("float32", description="number format of the model")
+    scheduler: str | None = Field(None, description="Dask: address of a scheduler; else a cluster on this machine")
+    resources: dict[str, float] = Field({}, description="Dask: what a worker must have, such as GPU=1")
+    beam_options: list[str] = Field([], description="Beam: its own options, such as --runner=FlinkRunner")
+    storage_option: list[str] = Field([], description="KEY=VALUE or PROTOCOL.KEY=VALUE for the store's library")
     max_shard_bytes: int = Field(4 << 20, ge=1, description="bytes of text a shard holds, about")
+    shard_timeout: float = Field(0, ge=0, description="seconds after which a shard's worker is replaced; 0: never")
+    worker_memory: ByteSize = Field(ByteSize(0), ge=0, description="memory at which a worker is replaced; 0: none")
+    prune: bool = Field(False, description="remove rows of inputs that are gone")
+    force: bool = Field(False, description="do everything anew, replacing what the output holds")
+    metrics: str | None = Field(None, description="file for metrics in Prometheus' text format")
+    log_json: str | None = Field(None, description="file for the log, one JSON object a line; - is standard error")
 
-    @field_validator("input", mode="before")
+    @field_validator("input", "beam_options", "storage_option", mode="before")
     @classmethod
-    def _one_pattern(cls, value: Any) -> Any:
+    def _one_of_many(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
+
+    @field_validator("resources", mode="before")
+    @classmethod
+    def _named_amounts(cls, value: Any) -> Any:
+        """Take the command line's ["GPU=1"] for {"GPU": 1}."""
+        if not isinstance(value, list):
+            return value
+        pairs = [str(item).partition("=") for item in value]
+        if wrong := [name for name, _, amount in pairs if not name or not amount]:
+            raise ValueError(f"{wrong[0]!r} is not NAME=AMOUNT")
+        return {name: amount for name, _, amount in pairs}
 
     @field_validator("engine")
     @classmethod
@@ -62,55 +88,166 @@ class TagJob(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _two_columns(self) -> "TagJob":
+    def _consistent(self) -> "ShardJob":
         if self.id_column == self.text_column:
             raise ValueError(f"id_column and text_column are both {self.id_column!r}")
+        others = {"dask": ("scheduler", "resources"), "beam": ("beam_options",)}
+        for engine, names in others.items():
+            if self.engine != engine and (given := [name for name in names if getattr(self, name)]):
+                raise ValueError(f"{', '.join(given)} is for engine {engine!r}, and this job's is {self.engine!r}")
+        if self.scheduler and "workers" in self.model_fields_set:
+            raise ValueError("workers is for a cluster on this machine, and that of scheduler has its own")
         return self
 
     @property
     def threads_per_worker(self) -> int:
-        """CPU threads of one worker."""
-        return self.threads or max(1, _cores() // self.workers)
+        """CPU threads of one worker; 0 is as its process finds it."""
+        if self.threads or self.scheduler or self.beam_options:
+            return self.threads  # Workers elsewhere know their cores.
+        return max(1, _cores() // self.workers)
 
-    def identity(self, info: BundleInfo) -> dict[str, str]:
-        """Return everything but the inputs that decides the rows. Another identity is another job.
+    def described(self) -> dict[str, Any]:
+        """Return the job as reports and logs may show it: without the values of options that may be secrets."""
+        hidden = {
+            "storage_option": [option.partition("=")[0] for option in self.storage_option],
+            "beam_options": [option.partition("=")[0] for option in self.beam_options],
+        }
+        return {**self.model_dump(mode="json"), **hidden}
+
+    @property
+    def settings(self) -> Settings:
+        """Where and how wide it runs."""
+        return Settings(self.workers, self.threads_per_worker, self.scheduler, self.resources, tuple(self.beam_options))
+
+    def read_values(self) -> dict[str, str]:
+        """Return the part of the identity that says how inputs are read.
 
         Where the job runs (engine, workers, threads, device) and how it is cut changes no row but for the last
         digits of scores, since floats are then summed in another order.
+        """
+        return {
+            "id_column": self.id_column,
+            "text_column": self.text_column,
+            "language": self.language,
+            "sentences": f"sentencex {version('sentencex')}",
+            "code": CODE_VERSION,
+        }
+
+    def task_values(self, digest: str) -> dict[str, Any]:
+        """Return what a shard task needs of the job, whatever it does. `digest` is that of the identity."""
+        return {
+            "output": absolute(self.output),
+            "job": digest,
+            "id_column": self.id_column,
+            "text_column": self.text_column,
+            "language": self.language,
+            "code": CODE_VERSION,
+            "threads": self.threads_per_worker,
+            "shard_seconds": self.shard_timeout,
+            "worker_bytes": int(self.worker_memory),
+            "storage_options": tuple(self.storage_option),
+        }
+
+
+class CorpusJob(ShardJob):
+    """What `spanmarker tag` and `spanmarker prepare` share: a model, and how it sees what is read."""
+
+    model: str = Field("", description="bundle; else the bundled one")
+
+    def described(self) -> dict[str, Any]:
+        """Return the job as reports and logs may show it."""
+        return {**super().described(), "model": self.model_path}
+
+    @property
+    def model_path(self) -> str:
+        """The bundle's folder."""
+        return str(Path(self.model).absolute()) if self.model else str(bundled_model_path())
+
+    def identity(self, info: BundleInfo) -> dict[str, str]:
+        """Return everything but the inputs that decides what is written. Another identity is another job."""
+        return {"model": info.digest, **self.read_values()}
+
+    def task(self, info: BundleInfo, digest: str) -> Task:
+        """Return what a shard task needs of the job. `digest` is that of the identity."""
+        return Task(**self._task_values(info, digest))
+
+    def _task_values(self, info: BundleInfo, digest: str) -> dict[str, Any]:
+        return {
+            **self.task_values(digest),
+            "model": self.model_path if self.model else "",
+            "model_digest": info.digest,
+        }
+
+
+class TagJob(CorpusJob):
+    """One `spanmarker tag`: everything that decides what is read, what is done and where it goes."""
+
+    verb = "tag"
+
+    samples: str | None = Field(
+        None, validate_default=True, description="folder of a `spanmarker prepare`, in place of input"
+    )
+    decoder: str | None = Field(None, description="flat.v1, nested.v1 or all.v1; else as the bundle says")
+    threshold: float | None = Field(None, ge=0, le=1, description="least score of a row; else as the bundle says")
+    gate: Literal["auto", "on", "off"] = Field(
+        "auto", description="score only spans that the model's gate lets pass: as the model was trained, always, never"
+    )
+    device: str = Field("cpu", description="cpu, cuda, cuda:1, … or auto")
+    dtype: Literal["float32", "bfloat16", "int8"] = Field("float32", description="number format of the model")
+    max_rejects: str | None = Field(None, description="rejected documents past which a run fails: a number, or 1%")
+
+    @field_validator("max_rejects", mode="before")
+    @classmethod
+    def _limit(cls, value: Any) -> Any:
+        """Take a job file's number, too."""
+        return MaxRejects.parse(str(value)).text if isinstance(value, int | str) else value
+
+    @field_validator("samples")
+    @classmethod
+    def _one_source(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if "input" in info.data and bool(info.data["input"]) == bool(value):
+            raise ValueError("name either input or samples")
+        return value
+
+    @model_validator(mode="after")
+    def _cut_before(self) -> "TagJob":
+        if self.samples and "max_shard_bytes" in self.model_fields_set:
+            raise ValueError("max_shard_bytes was settled by the `spanmarker prepare` that made the samples")
+        return self
+
+    def identity(self, info: BundleInfo) -> dict[str, str]:
+        """Return everything but the inputs that decides the rows; the same for samples and for their documents.
 
         Raises:
             CoreError: `call.no_gate`.
         """
         threshold = info.config.threshold if self.threshold is None else self.threshold
         return {
-            "model": info.digest,
+            **super().identity(info),
             "decoder": self.decoder or info.config.decoder,
             "threshold": str(threshold),
             "gate": gate_words(gate_threshold(info.config, self.gate, info.path)),
             "dtype": self.dtype,
-            "id_column": self.id_column,
-            "text_column": self.text_column,
-            "language": self.language,
-            "sentences": f"sentencex {version('sentencex')}",
-            "code": CODE_VERSION,
-            **{f"schema.{table.name}": str(table.version) for table in (ANNOTATIONS, DOCUMENTS, REJECTS)},
+            **{f"schema.{table.name}": str(table.version) for table in ROWS},
         }
 
-    def task(self, info: BundleInfo, digest: str) -> Task:
-        """Return what a shard task needs of the job. `digest` is that of the identity."""
-        return Task(
-            output=absolute(self.output),
-            job=digest,
-            model=str(Path(self.model).absolute()),
-            model_digest=info.digest,
+    def task(self, info: BundleInfo, digest: str, samples_job: str = "") -> TagTask:
+        """Return what a shard task needs of the job.
+
+        Args:
+            info: the model.
+            digest: of the identity.
+            samples_job: digest of the identity of the job that made the samples, if any.
+        """
+        return TagTask(
+            **self._task_values(info, digest),
             device=self.device,
             dtype=self.dtype,
-            id_column=self.id_column,
-            text_column=self.text_column,
-            language=self.language,
             decoder=self.decoder or info.config.decoder,
             threshold=self.threshold,
             gate=self.gate,
+            samples=absolute(self.samples) if self.samples else "",
+            samples_job=samples_job,
         )
 
 
@@ -120,25 +257,71 @@ Job = TypeVar("Job", bound=BaseModel)
 def read_job(kind: type[Job], path: str | None, options: dict[str, Any]) -> Job:
     """Read a job file, if any, and lay `options` over it; those that are None or empty were not given.
 
+    Where the file has a table, a list of NAME=VALUE is laid over it name by name.
+
     Raises:
         PipelineError: `job.unreadable`, or `job.invalid` with every problem.
     """
-    values: dict[str, Any] = {}
-    if path is not None:
-        try:
-            values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise PipelineError("job.unreadable", path=path, reason=error) from error
-    values |= {name: value for name, value in options.items() if value not in (None, [])}
+    values = job_values(path)
+    for name, value in options.items():
+        if isinstance(values.get(name), dict) and isinstance(value, list):
+            try:
+                values[name] |= named_values(value)
+            except ValueError as error:
+                raise PipelineError("job.invalid", problems=f"  {name}: {error}") from None
+        elif value not in (None, []):
+            values[name] = value
     try:
         return kind(**values)
     except ValidationError as error:
         lines = [
             f"  {'.'.join(map(str, problem['loc'])) or 'job'}: {problem['msg'].removeprefix('Value error, ')}"
-            + (f" (got {problem['input']!r})" if problem["loc"] and problem["type"] != "missing" else "")
+            + (f" (got {problem['input']!r})" if _may_be_shown(problem) else "")
             for problem in error.errors(include_url=False)
         ]
         raise PipelineError("job.invalid", problems="\n".join(lines)) from None
+
+
+def named_values(given: list[str]) -> dict[str, Any]:
+    """Read NAME=VALUE, where VALUE is JSON or a word.
+
+    >>> named_values(["lstm=0", "aggregation=mean", "share_weights=true"])
+    {'lstm': 0, 'aggregation': 'mean', 'share_weights': True}
+
+    Raises:
+        ValueError: with the text that is none, or the name that is there twice.
+    """
+    values: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ValueError(f"{text!r} is not NAME=VALUE")
+        if name in values:
+            raise ValueError(f"{name} is given twice")
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            values[name] = value
+    return values
+
+
+def job_values(path: str | None) -> dict[str, Any]:
+    """Return what a job file says; nothing where there is none.
+
+    Raises:
+        PipelineError: `job.unreadable`.
+    """
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PipelineError("job.unreadable", path=path, reason=error) from error
+
+
+def _may_be_shown(problem: Any) -> bool:
+    secret = {"storage_option", "beam_options"}.intersection(problem["loc"])
+    return bool(problem["loc"]) and problem["type"] != "missing" and not secret
 
 
 def _cores() -> int:

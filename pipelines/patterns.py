@@ -14,7 +14,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import glob_translate
 
 from pipelines.errors import PipelineError
-from pipelines.storage import Listed, listing, local_kind, reaching, resolve, spell
+from pipelines.storage import Listed, in_bucket, listing, local_kind, patiently, reaching, resolve, spell
 
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -50,7 +50,7 @@ class Pattern:
         self._local = isinstance(self._fs, LocalFileSystem)
         magic = _MAGIC.search(path)
         with reaching(url):
-            self.literal = magic is None or self._fs.exists(path)
+            self.literal = magic is None or patiently(self._fs, lambda: self._fs.exists(path))
         cut = path.rfind("/", 0, len(path) if magic is None or self.literal else magic.start())
         base, rest = path[: max(cut, 0)], path[cut + 1 :]
         if self._local:
@@ -83,12 +83,18 @@ class Pattern:
         with reaching(self.url):
             if self._regex is not None:
                 yield from self._walk(self._base, self._base, {self._base})
-            elif self._local:
+                return
+            if self._local:
                 if os.path.lexists(self._path):
                     kind, size = local_kind(self._path)
                     yield Found(self._path, size, kind, os.path.realpath(self._path))
-            elif self._fs.isfile(self._path):
-                yield Found(self.url, self._fs.size(self._path), "file", self.url)
+                return
+            try:
+                info = patiently(self._fs, lambda: self._fs.info(self._path))
+            except FileNotFoundError:
+                in_bucket(self._fs, self._base)  # A bucket that is not there is another mistake than a name in it.
+                return
+            yield Found(self.url, info["size"] or 0, info["type"], self.url)
 
     def _walk(self, folder: str, real_folder: str, linked: set[str]) -> Iterator[Found]:
         for entry in listing(self._fs, folder):

@@ -1,6 +1,6 @@
 """Inputs -> a saved plan of bounded shards. Every later step reads the plan, so no engine decides how work is cut.
 
-`plan.jsonl` begins with a header line (see `save_plan`); each other line is a `Shard`. How files are cut:
+How files are cut:
 
 - Parquet: rows, in whole row groups where they are small, within one where it is large.
 - JSONL: byte ranges that end at a newline. Ranges count from the file's start, so appended lines
@@ -15,8 +15,8 @@ import contextlib
 import heapq
 import itertools
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import IO
 
 import pyarrow as pa
@@ -26,8 +26,8 @@ from pipelines.content import digest_of, leaves_of, parquet_content, text_conten
 from pipelines.errors import PipelineError
 from pipelines.patterns import Found, Pattern, patterns_of
 from pipelines.stages.read import DAMAGE, decompressed
-from pipelines.storage import ContentIdentity, is_storage_fault, open_input, publish, writing
-from schemas.shards import PLAN_VERSION, Shard
+from pipelines.storage import ContentIdentity, is_storage_fault, open_input
+from schemas.shards import Shard
 
 #: Endings of file names and the format each stands for.
 FORMATS = {
@@ -46,8 +46,10 @@ MAX_SHARD_ROWS = 20_000
 MAX_NAMES_BYTES = 4096
 #: Files named in an error; the rest is counted.
 _SHOWN = 10
+Faults = dict[str, list[str]]  # inputs by the code of what is wrong with them
+
 #: Bytes of a JSONL file in which at least one record must have the columns.
-_HEAD_BYTES = 1 << 20
+HEAD_BYTES = 1 << 20
 
 
 def plan_shards(
@@ -68,10 +70,11 @@ def plan_shards(
         PipelineError: `input.*`. Faults of files are collected over all files before they are raised.
     """
     known = patterns_of(list(patterns))
-    faults: dict[str, list[str]] = {"input.not_a_file": [], "input.unknown_format": [], "input.bad_columns": []}
+    faults: Faults = {"input.not_a_file": [], "input.unknown_format": [], "input.bad_columns": []}
     found = False
     inside = output.rstrip("/") + "/"
-    for folder, files in itertools.groupby(_files(known, inside, faults["input.not_a_file"]), key=lambda file: file[2]):
+    matches = input_files(known, inside, faults["input.not_a_file"])
+    for folder, files in itertools.groupby(matches, key=lambda match: match[2]):
         if folder is not None:  # text files below one folder, a run of them
             found = True
             yield from _text_shards(folder, ((path, size) for path, size, _ in files), max_shard_bytes, job)
@@ -84,12 +87,23 @@ def plan_shards(
                 continue
             try:
                 yield from _file_shards(path, size, kind, id_column, text_column, max_shard_bytes, job)
-            except _BadColumns as error:
+            except BadColumns as error:
                 faults["input.bad_columns"].append(f"{path}: {error}")
             except OSError as error:
                 raise PipelineError("input.not_readable", path=path, reason=error) from error
-    if not found and not faults["input.not_a_file"]:
-        raise PipelineError("input.no_match", patterns=", ".join(pattern.url for pattern in known))
+    if not found:
+        refuse_nothing(known, faults)
+    refuse(faults, FORMATS, id_column, text_column)
+
+
+def refuse_nothing(patterns: Iterable[Pattern], faults: Faults) -> None:
+    """Raise `input.no_match` unless something matched that is no file."""
+    if not faults["input.not_a_file"]:
+        raise PipelineError("input.no_match", patterns=", ".join(pattern.url for pattern in patterns))
+
+
+def refuse(faults: Faults, endings: Iterable[str], id_column: str, text_column: str) -> None:
+    """Raise the first kind of fault that there is, with all inputs that have it."""
     for code, faulty in faults.items():
         if faulty:
             shown = [f"  {file}" for file in faulty[:_SHOWN]]
@@ -97,7 +111,7 @@ def plan_shards(
             raise PipelineError(
                 code,
                 files="\n".join(shown + more),
-                endings=" ".join(FORMATS),
+                endings=" ".join(endings),
                 id_column=id_column,
                 text_column=text_column,
             )
@@ -112,36 +126,20 @@ def format_of(path: str) -> str | None:
     return next((kind for ending, kind in FORMATS.items() if path.lower().endswith(ending)), None)
 
 
-def save_plan(path: str, shards: Iterable[Shard], identity: dict[str, str]) -> int:
-    """Write the plan as it is made; it appears when it is whole. Return the number of shards."""
-    count = 0
-    with publish(path) as file:
-        header = {"plan_version": PLAN_VERSION, "job": identity}
-        for line in itertools.chain([header], map(asdict, shards)):
-            with writing(path):
-                file.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n")
-            count += 1
-    return count - 1
+class BadColumns(Exception):
+    """What is wrong with a file's columns, in words."""
 
 
-def read_plan(path: str) -> Iterator[Shard]:
-    """Yield the shards of a saved plan."""
-    with open_input(path) as file:
-        next(file)
-        for line in file:
-            values = json.loads(line.decode("utf-8", "surrogateescape"))
-            values["files"] = tuple(values["files"])
-            yield Shard(**values)
-
-
-class _BadColumns(Exception):
-    pass
-
-
-def _files(patterns: list[Pattern], inside: str, no_files: list[str]) -> Iterator[tuple[str, int, str | None]]:
+def input_files(
+    patterns: list[Pattern], inside: str, no_files: list[str], is_input: Callable[[str], bool] = lambda folder: False
+) -> Iterator[tuple[str, int, str | None]]:
     """Yield (path, size, folder that a text file's id counts from, else None), merged, sorted, each file once.
 
-    What matches and is no file is added to `no_files`.
+    Args:
+        patterns: what to look for.
+        inside: the output folder, with a slash at its end.
+        no_files: gets what matches and is no file.
+        is_input: tells of a folder whether it is an input, whole.
     """
 
     def listed(pattern: Pattern) -> Iterator[tuple[list[str], str, Found]]:
@@ -149,7 +147,8 @@ def _files(patterns: list[Pattern], inside: str, no_files: list[str]) -> Iterato
             for found in pattern.find():
                 # `*` leaves folders out, as shells' users expect; a folder that is named, or is named like a file, is
                 # a mistake, or what Spark writes.
-                if found.kind != "directory" or pattern.literal or format_of(found.path) is not None:
+                named = pattern.literal or format_of(found.path) is not None
+                if found.kind != "directory" or named or is_input(found.path):
                     text = found.kind == "file" and format_of(found.path) == "text"
                     yield found.path.split("/"), pattern.folder if text else "", found
         except OSError as error:
@@ -161,7 +160,7 @@ def _files(patterns: list[Pattern], inside: str, no_files: list[str]) -> Iterato
         _, folder, found = next(same)
         if f"{found.real}/".startswith(inside) or found.path.startswith(inside):
             raise PipelineError("input.inside_output", path=found.path, output=inside)
-        if found.kind != "file":
+        if found.kind != "file" and not (found.kind == "directory" and is_input(found.path)):
             what = "a folder" if found.kind == "directory" else "a pipe, a socket, a device or a link to nothing"
             no_files.append(f"{found.path} ({what})")
             continue
@@ -188,22 +187,22 @@ def _file_shards(
                 kind, ranges = "unreadable", [(0, 0, size, content.of([(0, size)]))]
             else:
                 _check_schema(parquet.schema_arrow, id_column, text_column)
-                ranges = _parquet_ranges(parquet, content, (id_column, text_column), max_shard_bytes)
+                ranges = parquet_ranges(parquet, content, (id_column, text_column), max_shard_bytes)
         elif kind == "jsonl":
-            _check_head(file.read(_HEAD_BYTES), id_column, text_column)
-            bounds = _line_ranges(file, size, max_shard_bytes)
+            _check_head(file.read(HEAD_BYTES), id_column, text_column)
+            bounds = line_ranges(file, size, max_shard_bytes)
             ranges = ((start, end, end - start, content.of([(start, end)])) for start, end in bounds)
         else:
-            _check_head(_decompressed_head(file, kind), id_column, text_column)
+            _check_head(decompressed_head(file, kind), id_column, text_column)
             ranges = [(0, size, size, content.of([(0, size)]))]
         for part, (start, end, n_bytes, identity) in enumerate(ranges):
-            yield _shard(path, kind, part, start, end, (), n_bytes, identity, job)
+            yield make_shard(path, kind, part, start, end, (), n_bytes, identity, job)
 
 
 def _check_schema(schema: pa.Schema, id_column: str, text_column: str) -> None:
     wanted = (
-        (id_column, lambda kind: _is_string(kind) or pa.types.is_integer(kind)),
-        (text_column, _is_string),
+        (id_column, lambda kind: is_string(kind) or pa.types.is_integer(kind)),
+        (text_column, is_string),
     )
     problems = []
     for column, fits in wanted:
@@ -212,10 +211,11 @@ def _check_schema(schema: pa.Schema, id_column: str, text_column: str) -> None:
         elif not fits(schema.field(column).type):
             problems.append(f"{column!r} is {schema.field(column).type}")
     if problems:
-        raise _BadColumns(f"{', '.join(problems)}; its columns: {', '.join(schema.names)}")
+        raise BadColumns(f"{', '.join(problems)}; its columns: {', '.join(schema.names)}")
 
 
-def _is_string(kind: pa.DataType) -> bool:
+def is_string(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type holds strings."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
@@ -223,6 +223,14 @@ def _is_string(kind: pa.DataType) -> bool:
 
 def _check_head(head: bytes, id_column: str, text_column: str) -> None:
     """Refuse a JSONL file if none of its first records has the columns. A single bad record is not its fault."""
+    seen = keys_in(head)
+    if seen and not {id_column, text_column} <= seen.keys():
+        missing = [repr(column) for column in (id_column, text_column) if column not in seen]
+        raise BadColumns(f"no {', '.join(missing)} in its first records; their keys: {', '.join(seen)}")
+
+
+def keys_in(head: bytes) -> dict[str, None]:
+    """Return the keys of the first records of a JSONL file."""
     seen: dict[str, None] = {}
     for line in head.split(b"\n")[:100]:
         try:
@@ -231,24 +239,22 @@ def _check_head(head: bytes, id_column: str, text_column: str) -> None:
             continue
         if isinstance(record, dict):
             seen |= dict.fromkeys(record)
-    if seen and not {id_column, text_column} <= seen.keys():
-        missing = [repr(column) for column in (id_column, text_column) if column not in seen]
-        raise _BadColumns(f"no {', '.join(missing)} in its first records; their keys: {', '.join(seen)}")
+    return seen
 
 
-def _decompressed_head(file: IO[bytes], kind: str) -> bytes:
+def decompressed_head(file: IO[bytes], kind: str) -> bytes:
     """Return the first bytes of a compressed file, up to damage in it: that is the reader's to reject."""
     head = b""
     with contextlib.suppress(*DAMAGE):
         for block in decompressed(file, kind):
             head += block
-            if len(head) >= _HEAD_BYTES:
+            if len(head) >= HEAD_BYTES:
                 break
     return head
 
 
-def _parquet_ranges(
-    parquet: pq.ParquetFile, content: ContentIdentity, columns: tuple[str, str], max_shard_bytes: int
+def parquet_ranges(
+    parquet: pq.ParquetFile, content: ContentIdentity, columns: tuple[str, ...], max_shard_bytes: int
 ) -> Iterator[tuple[int, int, int, str]]:
     """Yield row ranges: row groups joined while they are small, a large one cut into equal runs of rows."""
     metadata = parquet.metadata
@@ -279,20 +285,25 @@ def _parquet_ranges(
         yield first_row, first_row + rows, n_bytes, identity(groups)
 
 
-def _line_ranges(file: IO[bytes], size: int, max_shard_bytes: int) -> Iterator[tuple[int, int]]:
+def line_ranges(file: IO[bytes], size: int, max_shard_bytes: int) -> Iterator[tuple[int, int]]:
     """Yield byte ranges of at least `max_shard_bytes` that end after a newline or at the end of the file."""
     start = 0
     while start < size or start == 0:
         end = min(start + max_shard_bytes, size)
         if 0 < end < size:
-            file.seek(end - 1)
-            while (piece := file.readline(1 << 20)) and not piece.endswith(b"\n"):
-                pass
-            end = file.tell()
+            end = whole_line(file, end)
         yield start, end
         start = end
         if size == 0:
             return
+
+
+def whole_line(file: IO[bytes], end: int) -> int:
+    """Return where the line that holds the byte before `end` ends."""
+    file.seek(end - 1)
+    while (piece := file.readline(1 << 20)) and not piece.endswith(b"\n"):
+        pass
+    return file.tell()
 
 
 def _text_shards(folder: str, files: Iterator[tuple[str, int]], max_shard_bytes: int, job: str) -> Iterator[Shard]:
@@ -325,10 +336,10 @@ def _text_shard(folder: str, names: list[str], n_bytes: int, job: str) -> Shard:
         content = text_content(f"{folder}/{name}" for name in names)
     except OSError as error:
         raise PipelineError("input.not_readable", path=error.filename or folder, reason=error) from error
-    return _shard(folder, "text", 0, 0, 0, tuple(names), n_bytes, content, job)
+    return make_shard(folder, "text", 0, 0, 0, tuple(names), n_bytes, content, job)
 
 
-def _shard(
+def make_shard(
     source: str,
     kind: str,
     part: int,
@@ -339,7 +350,13 @@ def _shard(
     content: str,
     job: str,
 ) -> Shard:
+    """Return a shard under the name that its job gives it; the arguments are its fields, `part` its number."""
     stem = source.rpartition("/")[2].partition(".")[0]
     stem = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)[:48]
-    digest = digest_of(source, kind, str(start), str(end), *files, content, job)
-    return Shard(f"{stem}-{part:05d}-{digest[:16]}", source, kind, start, end, files, n_bytes, content)
+    return renamed(Shard(f"{stem}-{part:05d}-", source, kind, start, end, files, n_bytes, content), job)
+
+
+def renamed(shard: Shard, job: str) -> Shard:
+    """Return a shard under the name that it has in another job; `job` is the digest of that job's identity."""
+    digest = digest_of(shard.source, shard.format, str(shard.start), str(shard.end), *shard.files, shard.content, job)
+    return replace(shard, name=f"{shard.name.rpartition('-')[0]}-{digest[:16]}")

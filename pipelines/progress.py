@@ -18,19 +18,13 @@ class ProgressDisplay:
         console: where to print.
         intent: what is going to be done, printed below the line about the machine.
         total_bytes: of the shards that will run.
-        settings: words for the first line, such as the number of workers.
-
-    Attributes:
-        seconds: from the first ready worker to the last finished shard.
     """
 
-    def __init__(self, console: Console, intent: str, total_bytes: int, settings: dict[str, str]) -> None:
+    def __init__(self, console: Console, intent: str, total_bytes: int) -> None:
         self.console = console
         self.intent = intent
         self.total_bytes = max(1, total_bytes)
-        self.machine = dict(settings)
-        self.documents = self.words = self.finished_words = self.shards = self.done_bytes = 0
-        self.seconds = 0.0
+        self.documents = self.words = self.done_bytes = 0
         self._partial: dict[str, int] = {}
         self._start = self._last_line = time.monotonic()
         self._progress = Progress(
@@ -52,8 +46,7 @@ class ProgressDisplay:
 
     def started(self, facts: dict[str, str]) -> None:
         """Print the machine's line and what will be done."""
-        self.machine = {**facts, **self.machine}
-        line = ", ".join(f"{name}: {value}" for name, value in self.machine.items())
+        line = ", ".join(f"{name}: {value}" for name, value in facts.items())
         self.console.print(f"{line}\n{self.intent}", markup=False, highlight=False, soft_wrap=True)
         self._progress.update(self._bar, description="tagging")
         self._start = time.monotonic()  # Loading the model is not tagging.
@@ -65,19 +58,21 @@ class ProgressDisplay:
         self._partial[shard] = self._partial.get(shard, 0) + n_bytes
         self._show()
 
-    def finished(self, entry: Entry, n_bytes: int) -> None:
+    def finished(self, entry: Entry, n_bytes: int, worker: str) -> None:
         """Count a shard."""
         self._partial.pop(entry.shard, None)
         self.done_bytes += n_bytes
-        self.shards += 1
-        self.finished_words += entry.counts["words"]
-        self.seconds = time.monotonic() - self._start
         self._show()
 
     def retried(self, shard: str, reason: str) -> None:
         """Say that a shard is tried again."""
         self._partial.pop(shard, None)
         self.console.print(f"shard {shard} is tried again: {reason}", markup=False)
+
+    def failed(self, shard: str, reason: str) -> None:
+        """Take back what was tagged of a shard that failed for good."""
+        self._partial.pop(shard, None)
+        self._show()
 
     def _show(self) -> None:
         now = time.monotonic()

@@ -9,8 +9,14 @@ from pipelines.stages.read import Reject, clean
 from schemas import DOCUMENTS, REJECTS
 
 
-def document_rows(group: Group, annotations: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the DOCUMENTS rows of a group, in the order of the source."""
+def document_rows(group: Group, annotations: pa.RecordBatch, done: str = "tagged") -> pa.RecordBatch:
+    """Return the DOCUMENTS rows of a group, in the order of the source.
+
+    Args:
+        group: the documents.
+        annotations: all that was found in them.
+        done: status of a document that nothing is wrong with.
+    """
     documents, count = group.documents, len(group.documents)
     columns = {
         "n_sentences": group.n_sentences,
@@ -21,7 +27,7 @@ def document_rows(group: Group, annotations: pa.RecordBatch) -> pa.RecordBatch:
     }
     alive = np.ones(count, bool)
     alive[list(group.rejected)] = False
-    status = np.where(alive, np.where(group.n_sentences > 0, "tagged", "empty"), "rejected")
+    status = np.where(alive, np.where(group.n_sentences > 0, done, "empty"), "rejected")
     rows = pa.RecordBatch.from_arrays(
         [
             documents["document_id"],

@@ -1,16 +1,19 @@
-"""The shard task: one shard of documents in, its rows and its manifest entry out. What every engine maps.
+"""The shard tasks: one shard of documents in, its files and its manifest entry out. What every engine maps.
 
     read ── split ── encode ── pack ──> bounded queue ──> tag ── check ── write ──> publish, then commit
     └─────────── a thread ──────────┘                   └──────── the caller ────────┘
 
-What is in the queue are runs: windows of a bounded size, of many short documents or of a part of a long one.
-What is checked and written are groups: documents that were read together, when their last run has come by.
+What is in the queue are steps, with a run each: windows of a bounded size, of many short documents or of a part of a
+long one. What is checked and written are groups: documents that were read together, when their last run has come by.
 
-Nothing here knows an engine. The task needs its shard, a `Task` and a loaded model; it may be run
-again at any time and leaves the same files.
+The same may be done in two: `prepare_shard` takes what comes out of the queue to files, and `run_shard` what it tags
+from them.
+
+Nothing here knows an engine. A task needs its shard, a `Task` and a loaded model; it may be run
+again at any time, also while another attempt at the shard is under way, and leaves the same files. What a
+failed attempt has published stays: another may have committed it meanwhile. `manifest.reconcile` clears it.
 """
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -19,27 +22,30 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines import CODE_VERSION
 from pipelines.content import content_now
 from pipelines.errors import PipelineError
-from pipelines.group import Group, reject_of
-from pipelines.manifest import TABLES, commit, table_path
+from pipelines.group import Group, Step, reject_of
+from pipelines.layout import ROWS, table_path
+from pipelines.manifest import commit
 from pipelines.prefetch import prefetch
+from pipelines.prepared import step_writer, steps
 from pipelines.rows import document_rows, reject_rows
-from pipelines.stages.pack import Encoded, Run, document_edges, encode, pack, pack_runs
+from pipelines.stages.pack import Encoded, document_edges, encode, pack, pack_runs
 from pipelines.stages.read import INPUTS, ReadBatch, read
 from pipelines.stages.split import split
 from pipelines.stages.tag import tag
 from pipelines.stages.write import TableWriter, table_writer
-from pipelines.storage import remove
+from pipelines.storage import check_lease
 from pipelines.tally import Tally
-from pipelines.task import Task
+from pipelines.task import TagTask, Task
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS, SENTENCES
 from schemas.manifest import Entry
 from schemas.shards import Shard
+from spanmarker_core.batching import is_out_of_memory
 from spanmarker_core.errors import CodedError
+from spanmarker_core.windows import Context, Packer
 
 #: Runs of windows that are made ahead of the model.
 _AHEAD = 2
@@ -48,14 +54,14 @@ Progress = Callable[[int, int, int], None]  # documents, words, bytes of text, s
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """A run of windows on its way, and the documents that it is of."""
+class Packing:
+    """The part of a model that packs; needs no device and no torch."""
 
-    group: Group
-    run: Run
+    packer: Packer
+    context: Context
 
 
-def run_shard(shard: Shard, task: Task, model: Any, progress: Progress | None = None) -> Entry:
+def run_shard(shard: Shard, task: TagTask, model: Any, progress: Progress | None = None) -> Entry:
     """Tag one shard, publish its tables, commit its entry, return it.
 
     Args:
@@ -65,47 +71,93 @@ def run_shard(shard: Shard, task: Task, model: Any, progress: Progress | None = 
         progress: called after each run of windows; documents count when their group is done.
 
     Raises:
-        PipelineError: `output.not_writable`; `input.changed` if what was read is not what was planned;
-            `model.broken` if the model fails on anything.
+        PipelineError: `output.not_writable`, `output.lock_lost`; `samples.damaged`; `input.changed` if what was read is
+            not what was planned; `model.broken` if the model fails on anything.
         OSError: the input's storage failed.
     """
     tally = Tally()
     work_before = Counter(model.work)
-    footer = {
+    footer = {**footer_of(shard, task), "decoder": task.decoder}
+    paths = {table.name: table_path(task.output, table.name, shard.name) for table in ROWS}
+    with ExitStack() as stack:
+        writers = {table.name: stack.enter_context(table_writer(paths[table.name], table, footer)) for table in ROWS}
+        if task.samples:
+            made = steps(shard, task, tally)
+        else:
+            made = _prepare(shard, task, Packing(model.packer, model.config.context), tally)
+        for step in tally.timed_each("wait", stack.enter_context(closing(prefetch(made, _AHEAD)))):
+            with tally.timed("tag"):
+                _tag_run(step, task, model)
+            documents = _finish_group(step.group, writers, tally) if step.last else 0
+            if progress is not None:
+                progress(documents, *step.group.untold(step))
+        tally.work.update(model.work - work_before)
+        tally.check_balance(shard)
+        if not task.samples:
+            check_content(shard, lambda: content_now(shard, task.id_column, task.text_column), tally)
+        with tally.timed("write"):
+            outputs = {name: writer.finish() for name, writer in writers.items()}
+        check_lease(task.output, task.lease)
+    return commit_shard(tally.entry(shard, task, outputs), task)
+
+
+def prepare_shard(shard: Shard, task: Task, packing: Packing, progress: Progress | None = None) -> Entry:
+    """Write one shard's samples and what else tagging needs of it, commit its entry, return it.
+
+    Args:
+        shard, task, progress: as in `run_shard`.
+        packing: of the model that `task` names.
+
+    Raises:
+        PipelineError: `output.not_writable`, `output.lock_lost`; `input.changed` if what was read is not what was
+            planned.
+        OSError: the input's storage failed.
+    """
+    tally = Tally()
+    with ExitStack() as stack:
+        writer = stack.enter_context(step_writer(task.output, shard.name, footer_of(shard, task)))
+        made = stack.enter_context(closing(prefetch(_prepare(shard, task, packing, tally), _AHEAD)))
+        for step in tally.timed_each("wait", made):
+            step.group.count(step.arrive())
+            with tally.timed("write"):
+                writer.write(step)
+            documents = _count_group(step.group, tally) if step.last else 0
+            if progress is not None:
+                progress(documents, *step.group.untold(step))
+        tally.check_balance(shard)
+        check_content(shard, lambda: content_now(shard, task.id_column, task.text_column), tally)
+        with tally.timed("write"):
+            outputs = writer.finish()
+        check_lease(task.output, task.lease)
+    return commit_shard(tally.entry(shard, task, outputs), task)
+
+
+def commit_shard(entry: Entry, task: Task) -> Entry:
+    """Commit a shard whose files are published, unless a later run has the output by now."""
+    check_lease(task.output, task.lease)
+    commit(task.output, entry)
+    return entry
+
+
+def footer_of(shard: Shard, task: Task) -> dict[str, str]:
+    """Return what made a shard's files, for their metadata."""
+    return {
         "model_digest": task.model_digest,
-        "decoder": task.decoder,
         "run": task.job,
         "shard": shard.name,
         "code_version": CODE_VERSION,
     }
-    paths = {table.name: table_path(task.output, table.name, shard.name) for table in TABLES}
-    try:
-        with ExitStack() as stack:
-            writers = {
-                table.name: stack.enter_context(table_writer(paths[table.name], table, footer)) for table in TABLES
-            }
-            steps = stack.enter_context(closing(prefetch(_prepare(shard, task, model, tally), _AHEAD)))
-            for step in tally.timed_each("wait", steps):
-                with tally.timed("tag"):
-                    _tag_run(step, task, model)
-                documents = _finish_group(step.group, writers, tally) if step.run.last else 0
-                if progress is not None:
-                    progress(documents, *step.group.untold(step.run))
-            tally.work.update(model.work - work_before)
-            tally.check_balance(shard)
-            with tally.timed("check"):
-                if content_now(shard, task.id_column, task.text_column) != shard.content:
-                    raise PipelineError("input.changed", source=shard.source)
-            with tally.timed("write"):
-                outputs = {name: writer.finish() for name, writer in writers.items()}
-    except BaseException:
-        for path in paths.values():  # Some may be in place when another can't be; no table shows half a shard.
-            with contextlib.suppress(Exception):
-                remove(path)
-        raise
-    entry = tally.entry(shard, task, outputs)
-    commit(task.output, entry)
-    return entry
+
+
+def check_content(shard: Shard, content: Callable[[], str], tally: Tally) -> None:
+    """Hold that what was read is what was planned.
+
+    Raises:
+        PipelineError: `input.changed`.
+    """
+    with tally.timed("check"):
+        if content() != shard.content:
+            raise PipelineError("input.changed", source=shard.source)
 
 
 def isolate(count: int, work: Callable[[int, int], Any]) -> Iterator[tuple[int, int, Any]]:
@@ -126,20 +178,23 @@ def isolate(count: int, work: Callable[[int, int], Any]) -> Iterator[tuple[int, 
                 middle = (start + end) // 2
                 pending += [(middle, end), (start, middle)]
                 continue
-            result = error
+            # Its traceback would hold what the failed work held, for as long as the caller looks into it.
+            result = error.with_traceback(None)
         yield start, end, result
 
 
-def _prepare(shard: Shard, task: Task, model: Any, tally: Tally) -> Iterator[_Step]:
+def _prepare(shard: Shard, task: Task, packing: Packing, tally: Tally) -> Iterator[Step]:
     """Read, split, encode and pack; runs in the background thread."""
     for batch in tally.timed_each("read", read(shard, task.id_column, task.text_column)):
         tally.counts["read"] += len(batch.documents) + sum(reject.n_documents for reject in batch.rejects)
-        for group, encoded in _encoded(batch, task, model, tally):
-            runs = pack_runs(encoded, model.packer, model.config.context)
-            yield from (_Step(group, run) for run in tally.timed_each("pack", runs))
+        for group, encoded in _encoded(batch, task, packing.packer, tally):
+            for run in tally.timed_each("pack", pack_runs(encoded, packing.packer, packing.context)):
+                failures = {document_id: describe(error) for document_id, error in run.failures.items()}
+                yield Step(group, run.samples, failures, run.last)
+                del run  # else it would be held while the next one is made
 
 
-def _encoded(batch: ReadBatch, task: Task, model: Any, tally: Tally) -> Iterator[tuple[Group, Encoded]]:
+def _encoded(batch: ReadBatch, task: Task, packer: Packer, tally: Tally) -> Iterator[tuple[Group, Encoded]]:
     """Yield the documents in groups, all in one unless some fail, with their sentences as tokens."""
 
     def work(start: int, end: int) -> tuple[Group, Encoded]:
@@ -147,7 +202,7 @@ def _encoded(batch: ReadBatch, task: Task, model: Any, tally: Tally) -> Iterator
         with tally.timed("split"):
             sentences = split(documents, task.language)
         with tally.timed("encode"):
-            encoded = encode(sentences, model.packer)
+            encoded = encode(sentences, packer)
         group = Group(documents, [])
         group.n_sentences += np.bincount(group.places(sentences), minlength=len(documents))
         return group, encoded
@@ -161,16 +216,12 @@ def _encoded(batch: ReadBatch, task: Task, model: Any, tally: Tally) -> Iterator
         group.rejects, rejects = rejects, []
         yield group, encoded
     if rejects:
-        yield Group(batch.documents.slice(0, 0), rejects), encode(SENTENCES.empty(), model.packer)
+        yield Group(batch.documents.slice(0, 0), rejects), encode(SENTENCES.empty(), packer)
 
 
-def _tag_run(step: _Step, task: Task, model: Any) -> None:
+def _tag_run(step: Step, task: TagTask, model: Any) -> None:
     """Tag a run and add what was found to its group; a document that fails is rejected, whatever was found before."""
-    group, run = step.group, step.run
-    for document_id, error in run.failures.items():
-        place = pc.index(group.documents["document_id"], document_id).as_py()
-        group.reject(place, "pack", "pack_failed", describe(error))
-    samples = group.alive(run.samples)
+    group, samples = step.group, step.arrive()
     edges = document_edges(samples["document_id"])
 
     def work(start: int, end: int) -> pa.RecordBatch:
@@ -181,7 +232,8 @@ def _tag_run(step: _Step, task: Task, model: Any) -> None:
         if isinstance(outcome, Exception):
             check_model(model, task)
             place = int(group.places(samples.slice(edges[start], 1))[0])
-            group.reject(place, "tag", "tag_failed", describe(outcome))
+            code = "out_of_memory" if is_out_of_memory(outcome) else "tag_failed"
+            group.reject(place, "tag", code, describe(outcome))
         else:
             group.annotations.append(outcome)
     group.count(samples)
@@ -201,7 +253,15 @@ def _finish_group(group: Group, writers: dict[str, TableWriter], tally: Tally) -
     return len(rows)
 
 
-def check_model(model: Any, task: Task) -> None:
+def _count_group(group: Group, tally: Tally) -> int:
+    """Count what a group that is not to be tagged here comes to and return how many documents it is."""
+    with tally.timed("check"):
+        rows = document_rows(group, ANNOTATIONS.empty(), "prepared")
+    tally.add(rows, [*group.rejects, *group.rejected.values()], ANNOTATIONS.empty())
+    return len(rows)
+
+
+def check_model(model: Any, task: TagTask) -> None:
     """Tag a text that nothing can be wrong with: if that fails, documents are not to blame.
 
     Raises:

@@ -16,13 +16,16 @@ from pipelines import CODE_VERSION
 from pipelines.errors import PipelineError
 from pipelines.memory import peak_rss_bytes
 from pipelines.stages.read import Reject, clean
-from pipelines.task import Task
+from pipelines.task import AnnotatedTask, TagTask, Task
 from schemas import DOCUMENTS
 from schemas.manifest import MANIFEST_VERSION, Entry, Output
 from schemas.shards import Shard
 
+#: What becomes of a document; `prepared` where it is not tagged here.
+STATUSES = ("tagged", "prepared", "empty", "rejected")
 #: Rejects that an entry tells of.
 _EXAMPLES = 3
+_WORK = ("candidates", "scored_candidates", "tokens", "token_places", "out_of_memory")
 
 Item = TypeVar("Item")
 
@@ -85,14 +88,17 @@ class Tally:
         Raises:
             PipelineError: `shard.unbalanced`.
         """
-        found = self.counts["tagged"] + self.counts["empty"] + self.counts["rejected"]
+        found = sum(self.counts[status] for status in STATUSES)
         if not self.counts["read"] == self.counts["documents"] == found:
             raise PipelineError("shard.unbalanced", shard=shard.name, read=self.counts["read"], found=found)
 
     def entry(self, shard: Shard, task: Task, outputs: dict[str, Output]) -> Entry:
         """Return the shard's manifest entry."""
-        names = ["documents", "tagged", "empty", "rejected", "unreadable", "characters", "sentences", "words"]
-        names += ["long_words", "windows", "entities"]
+        prepared = not isinstance(task, TagTask)
+        names = ["documents", "prepared" if prepared else "tagged", "empty", "rejected", "unreadable", "characters"]
+        with_entities = isinstance(task, TagTask | AnnotatedTask)
+        names += ["sentences", "words", "long_words", "windows", *(("entities",) if with_entities else ())]
+        libraries = ("tokenizers", "sentencex") if prepared else ("torch", "transformers", "sentencex")
         return Entry(
             version=MANIFEST_VERSION,
             shard=shard.name,
@@ -100,15 +106,12 @@ class Tally:
             files=list(shard.files),
             job=task.job,
             counts={name: self.counts[name] for name in names},
-            work={name: self.work[name] for name in ("candidates", "scored_candidates", "tokens", "token_places")},
+            work={} if prepared else {name: self.work[name] for name in _WORK},
             reject_codes=dict(sorted(self.reject_codes.items())),
             reject_examples=self.reject_examples,
             labels=dict(sorted(self.labels.items())),
             seconds={stage: round(seconds, 4) for stage, seconds in sorted(self.seconds.items())},
             peak_rss_bytes=peak_rss_bytes(),
             outputs=outputs,
-            versions={
-                "code": CODE_VERSION,
-                **{name: version(name) for name in ("torch", "transformers", "sentencex")},
-            },
+            versions={"code": CODE_VERSION, **{name: version(name) for name in libraries}},
         )

@@ -1,13 +1,27 @@
 """Configuration of `spanmarker train`: flat, typed, closed, like every job."""
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from rich.console import Console
+from transformers.integrations.integration_utils import (
+    INTEGRATION_TO_CALLBACK,
+    get_available_reporting_integrations,
+)
 
-from spanmarker_core.data import read_annotated
-from spanmarker_core.training import TrainingSettings, train
+from pipelines.annotated_source import PackedAs, PreparedWindows, is_prepared
+from pipelines.errors import PipelineError
+from pipelines.jobs import named_values
+from spanmarker_core.card.facts import TEXTS
+from spanmarker_core.data import Sentence, read_annotated
+from spanmarker_core.errors import CoreError
+from spanmarker_core.models import architecture_called, bundles_tags
+from spanmarker_core.training import TrainingResult, TrainingSettings, TrainingWindows, train
+from spanmarker_core.training.contradictions import contradictions
+from spanmarker_core.training.encoder import encoder_packer
+from spanmarker_core.training.ranks import rank
 from spanmarker_core.windows import Context
 
 
@@ -16,7 +30,10 @@ class TrainJob(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    train: str = Field(description="annotated sentences: .jsonl, CoNLL, or a folder saved by `datasets`")
+    train: str = Field(
+        description="annotated sentences: .jsonl, CoNLL, or a folder saved by `datasets`; or the output of "
+        "`spanmarker prepare --annotated`, which may lie in a store"
+    )
     dev: str = Field(description="annotated sentences that choose the best epoch")
     test: str | None = Field(None, description="annotated sentences scored once at the end, for the card")
     scheme: str | None = Field(None, description="label scheme of tagged data, such as IOB2")
@@ -24,21 +41,44 @@ class TrainJob(BaseModel):
     output: str = Field(description="folder for the bundle; must not exist or be empty")
 
     train_sentences: int | None = Field(None, ge=1, description="take the first so many training sentences")
+    architecture: str = Field("span_marker.v1", description="one of docs/architectures.md; the version may be left out")
+    options: dict[str, Any] = Field({}, description="what the architecture is told, such as width_size")
     encoder_layers: int | None = Field(None, ge=1, description="keep the encoder's first layers only")
     pair_layers: int | None = Field(None, ge=0, description="let markers pair in the top layers only; all if left out")
     gate: bool = Field(False, description="train a gate too: which words start and end entities")
+    gate_ends: bool = Field(True, description="with a gate: learn ends too; without them it is SmartSpanner's")
     gate_weight: float = Field(0.2, gt=0, lt=1, description="share of the gate in the loss")
     gate_share: float = Field(0.05, ge=0, le=1, description="with a gate: share of spans at other words to train on")
+    negatives: int | None = Field(None, ge=1, description="train on so many other spans a window; all if left out")
+    boundary_smoothing: float = Field(0.0, ge=0, lt=1, description="share of a label that spans a word off get")
+    tag_weight: float = Field(0.1, gt=0, lt=1, description="with a bundled head of tags: its share in the loss")
     entity_max_length: int = Field(8, ge=1, description="words of the longest entity")
     max_tokens: int = Field(256, ge=16, description="tokens of a window")
     context: Literal["sentence", "document", "block"] = Field("sentence", description="what a window shows and tags")
     max_prev_context: int | None = Field(None, ge=0, description="limit of previous sentences; none if left out")
     max_next_context: int | None = Field(None, ge=0, description="limit of next sentences; none if left out")
     splitter: Literal["words.v1", "tokenizer.v1"] = Field("words.v1", description="how raw text becomes words")
+    decoder: Literal["flat.v1", "nested.v1", "all.v1"] = Field("flat.v1", description="may entities nest or cross?")
     learning_rate: float = Field(5e-5, gt=0, allow_inf_nan=False)
+    head_learning_rate: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="of weights that are not pretrained; learning_rate if left out"
+    )
     weight_decay: float = Field(0.01, ge=0)
     warmup_share: float = Field(0.1, ge=0, lt=1, description="share of the steps in which the rate rises")
-    batch_size: int = Field(32, ge=1, description="windows a step")
+    batch_size: int = Field(32, ge=1, description="windows a step, over all processes")
+    batch_tokens: int | None = Field(None, ge=1, description="tokens a step in place of windows")
+    accumulation: int = Field(1, ge=1, description="parts of a step that each process works off in turn, for memory")
+    precision: Literal["float32", "bf16", "fp16"] = Field("float32", description="of the computation")
+    gradient_checkpointing: bool = Field(False, description="compute markers' states twice, for memory")
+    save_steps: int | None = Field(None, ge=1, description="steps between checkpoints, beside the ends of epochs")
+    report_to: list[str] = Field([], description="logging integrations of transformers, such as tensorboard")
+    max_misaligned: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="share of prepared annotations whose ranges may be no words, and of documents or sentences that "
+        "may be rejected; more are refused",
+    )
     epochs: int = Field(3, ge=1)
     seed: int = Field(42, ge=0)
     weight_dtype: Literal["float32", "float16"] = Field("float32", description="how weights are stored")
@@ -48,38 +88,75 @@ class TrainJob(BaseModel):
     description: str | None = Field(None, description="for the card: what it is")
     licence: str | None = Field(None, description="for the card: licence, in words")
     licence_id: str | None = Field(None, description="for the card: licence, as model hubs name it")
+    language: str | None = Field(None, description="for the card: language codes, such as en or en,de")
     training_data: str | None = Field(None, description="for the card: name and source of the data")
+    data_licence: str | None = Field(None, description="for the card: licence of the data, in words")
+    dataset_id: str | None = Field(None, description="for the card: the data's repository on a hub")
     encoder_name: str | None = Field(None, description="for the card: name of the encoder")
+    encoder_id: str | None = Field(None, description="for the card: the encoder's repository on a hub")
     not_for: str | None = Field(None, description="for the card: what the model must not be used for")
 
+    @field_validator("architecture")
+    @classmethod
+    def _in_full(cls, name: str) -> str:
+        try:
+            return architecture_called(name)
+        except CoreError as error:
+            raise ValueError(str(error)) from error
+
     @model_validator(mode="after")
-    def _options_of_a_gate(self) -> "TrainJob":
-        if not self.gate and (given := sorted({"gate_weight", "gate_share"} & self.model_fields_set)):
-            raise ValueError(f"{', '.join(given)} given, and no gate is trained: give gate too, or leave them out")
+    def _consistent(self) -> "TrainJob":
+        given = self.model_fields_set
+        problems = contradictions(self.architecture, self.options, self)
+        if not self.gate and (idle := sorted({"gate_ends", "gate_weight", "gate_share"} & given)):
+            problems.append(f"{', '.join(idle)} given, and no gate is trained: give gate too, or leave them out")
+        if {"batch_size", "batch_tokens"} <= given:
+            problems.append("batch_size and batch_tokens given, and a step has one size: leave one of them out")
+        if "tag_weight" in given and not bundles_tags(self.architecture, self.options):
+            problems.append("tag_weight given, and no head of tags is bundled with spans: leave it out")
+        if problems:
+            raise ValueError("\n    ".join(problems))
         return self
+
+    @field_validator("options", mode="before")
+    @classmethod
+    def _named_values(cls, given: object) -> object:
+        """Read what the command line gives, NAME=VALUE, where VALUE is JSON or a word."""
+        return named_values(given) if isinstance(given, list) else given
+
+    @field_validator("report_to")
+    @classmethod
+    def _known_integrations(cls, names: list[str]) -> list[str]:
+        if unknown := sorted(set(names) - set(INTEGRATION_TO_CALLBACK)):
+            known = ", ".join(sorted(INTEGRATION_TO_CALLBACK))
+            raise ValueError(f"{', '.join(unknown)} is no integration of transformers. There are: {known}")
+        if missing := sorted(set(names) - set(get_available_reporting_integrations())):
+            raise ValueError(f"{', '.join(missing)} can't be reported to: install its package first")
+        return names
 
     def settings(self) -> TrainingSettings:
         """Return the plain arguments that the core takes."""
+        given = set(TrainingSettings.__dataclass_fields__) - {"context", "report_to"}
         return TrainingSettings(
             context=Context(self.context, self.max_prev_context, self.max_next_context),
-            **{name: getattr(self, name) for name in TrainingSettings.__dataclass_fields__ if name != "context"},
+            report_to=tuple(self.report_to),
+            **{name: getattr(self, name) for name in given},
         )
 
     def facts(self) -> dict[str, Any]:
         """Return what the card tells in words."""
-        names = ("name", "description", "licence", "licence_id", "training_data", "encoder_name", "not_for")
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {name: value for name in TEXTS if (value := getattr(self, name)) is not None}
 
 
-def run_training(job: TrainJob, console: Console) -> None:
+def run_training(job: TrainJob, console: Console) -> TrainingResult:
     """Read the data, train, write the bundle and say how good it is."""
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False)
 
-    settings = job.settings()
+    sentences, settings = _training_data(job, say)
     result = train(
-        list(islice(read_annotated(job.train, job.scheme), job.train_sentences)),
+        sentences,
         list(read_annotated(job.dev, job.scheme)),
         job.encoder,
         job.output,
@@ -88,7 +165,42 @@ def run_training(job: TrainJob, console: Console) -> None:
         facts=job.facts(),
         log=say,
     )
+    if rank():
+        return result
     say(
         f"{job.output}: dev F1 {result.dev.micro.f1:.1%} after {result.steps} steps "
         f"in {result.seconds:.0f} s, model {result.digest[:12]}"
     )
+    return result
+
+
+def _training_data(
+    job: TrainJob, say: Callable[[str], None]
+) -> tuple[list[Sentence] | TrainingWindows, TrainingSettings]:
+    """Return the data, and the job's settings: what it leaves open of how prepared windows were packed is theirs."""
+    if not is_prepared(job.train):
+        settings = job.settings()
+        return list(islice(read_annotated(job.train, job.scheme), job.train_sentences)), settings
+    if job.train_sentences is not None:
+        raise PipelineError("job.invalid", problems="  train_sentences: prepared windows are taken whole; leave it out")
+    windows = PreparedWindows(job.train, job.max_misaligned)
+    taken = _left_open(job, windows.packed_as)
+    settings = job.model_copy(update=taken).settings()
+    windows.check(encoder_packer(job.encoder, settings), settings.context)
+    if (told := {name: value for name, value in taken.items() if value != getattr(job, name)}) and not rank():
+        say(f"As {job.train} was prepared: {', '.join(f'{name} {value}' for name, value in told.items())}")
+    return windows, settings
+
+
+def _left_open(job: TrainJob, packed: PackedAs) -> dict[str, Any]:
+    """Return the options of packing that a job doesn't give, as windows were packed; their limits are a context's."""
+    context = packed.context
+    there: dict[str, Any] = {
+        "entity_max_length": packed.entity_max_length,
+        "max_tokens": packed.max_tokens,
+        "splitter": packed.splitter,
+        "context": context.policy,
+    }
+    if "context" not in job.model_fields_set or job.context == context.policy:
+        there |= {"max_prev_context": context.max_prev, "max_next_context": context.max_next}
+    return {name: value for name, value in there.items() if name not in job.model_fields_set}

@@ -21,15 +21,16 @@ def evaluate(
         typer.Option(help="auto, on or off: score only spans that the gate lets pass, as trained, always, never."),
     ] = "auto",
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32, or bfloat16, which changes scores.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="float32; bfloat16 or int8, which change scores.")] = "float32",
 ) -> None:
     """Score a model: precision, recall and F1 over all gold entities, micro, macro and per label."""
+    from contextlib import nullcontext
     from time import monotonic
 
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from pipelines.report.evaluation import prepare_report, publish_report
+    from pipelines.report.evaluation import publish_report, report_folder
     from pipelines.storage import absolute
     from spanmarker_core import load
     from spanmarker_core.bundle import gate_words, read_info
@@ -41,11 +42,11 @@ def evaluate(
     info = read_info(model)
     sentences = read_annotated(data, scheme)
     tagger = load(model, device, dtype, gate)
-    if folder:  # last of the checks: it makes the folder
-        prepare_report(folder)
-    began = monotonic()
-    result = score(tagger, sentences, decoder=decoder, threshold=threshold)
-    seconds = monotonic() - began
+    with report_folder(folder) if folder else nullcontext():  # last of the checks: it makes the folder
+        began = monotonic()
+        result = score(tagger, sentences, decoder=decoder, threshold=threshold)
+        seconds = monotonic() - began
+    candidates = tagger.work["candidates"]
     facts = {
         "model": str(info.path),
         "model_digest": info.digest,
@@ -55,7 +56,7 @@ def evaluate(
         "decoder": decoder or info.config.decoder,
         "threshold": info.config.threshold if threshold is None else threshold,
         "gate": gate_words(tagger.gate_threshold),
-        "scored_spans": f"{tagger.work['scored_candidates']:,} of {tagger.work['candidates']:,} candidates",
+        "scored_spans": f"{tagger.work['scored_candidates']:,} of {candidates:,} candidates" if candidates else "none",
         "device": str(tagger.device),
         "dtype": dtype,
         "sentences_per_second": round(result.sentences / seconds, 1),

@@ -1,5 +1,6 @@
 """`spanmarker status`: what is done, left and rejected."""
 
+import itertools
 from typing import Annotated
 
 import typer
@@ -8,31 +9,34 @@ _MAX_ROWS = 30
 
 
 def status(
-    output: Annotated[str, typer.Argument(help="The --output of a `spanmarker tag`.")],
+    output: Annotated[str, typer.Argument(help="The --output of a `spanmarker tag` or `spanmarker prepare`.")],
 ) -> None:
     """Show what is done, left and rejected, per shard and in all. Changes nothing."""
     from rich.console import Console
     from rich.table import Column, Table
 
     from pipelines.errors import PipelineError
-    from pipelines.manifest import done_shards, entries_of, plan_path, planned
+    from pipelines.layout import ANNOTATED, STEPS, tables_of
+    from pipelines.manifest import committed_entry, find_done, plan_path, planned, read_entries
+    from pipelines.names import NameSet
+    from pipelines.plan_file import plan_identity
     from pipelines.report.totals import Totals
     from pipelines.storage import absolute, exists
 
     folder = absolute(output)
     if not exists(plan_path(folder)):
         raise PipelineError("output.not_a_job", path=folder, file="plan.jsonl")
-    done = done_shards(folder)
-    names = ("documents", "tagged", "empty", "rejected", "unreadable", "entities")
+    done = find_done(folder).done
+    names = ["documents", "tagged", "empty", "rejected", "unreadable", "entities"]
+    if tables_of(plan_identity(plan_path(folder))) in (STEPS, ANNOTATED):
+        names = ["documents", "prepared", "empty", "rejected", "unreadable", "windows"]
     table = Table(Column("shard", overflow="fold"), "state", *names, box=None)
-    totals, count = Totals(), 0
-    for shard, entry in entries_of(folder, planned(folder), done):
-        count += 1
-        if entry is not None:
-            totals.add(entry)
-        if count <= _MAX_ROWS:
-            numbers = [f"{entry.counts[name]:,}" for name in names] if entry is not None else []
-            table.add_row(shard.name, "done" if entry is not None else "left", *numbers)
+    for shard in itertools.islice(planned(folder), _MAX_ROWS):
+        entry = committed_entry(folder, shard.name) if shard.name in done else None
+        numbers = [f"{entry.counts[name]:,}" for name in names] if entry is not None else []
+        table.add_row(shard.name, "done" if entry is not None else "left", *numbers)
+    plan = NameSet.of(shard.name for shard in planned(folder))
+    count, totals = len(plan), Totals.over(read_entries(folder, plan & done))
     if count > _MAX_ROWS:
         table.add_row(f"and {count - _MAX_ROWS:,} more")
     table.add_row(f"{count:,} shards", "", *(f"{totals.counts[name]:,}" for name in names))
@@ -42,6 +46,6 @@ def status(
     console.print(table)
     for code, number in totals.reject_codes.most_common():
         console.print(f"rejected, {code}: {number:,}", markup=False, highlight=False)
-    orphaned = len(done) - totals.shards
+    orphaned = len(done - plan)
     kept = f", and {orphaned:,} done shards of inputs that the last run no longer named" if orphaned else ""
     console.print(f"{totals.shards:,} done, {count - totals.shards:,} left{kept}", markup=False, highlight=False)

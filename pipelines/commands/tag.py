@@ -4,20 +4,18 @@ from typing import Annotated, Any
 
 import typer
 
+from pipelines.commands import options
+
 
 def tag(
-    input: Annotated[
-        list[str] | None,
-        typer.Option(help="Input files: a pattern such as 'docs/*.parquet', local or an fsspec URL. Repeat for more."),
-    ] = None,
+    context: typer.Context,
+    input: options.Input = None,
     output: Annotated[str | None, typer.Option(help="Folder for the rows, local or an fsspec URL.")] = None,
-    model: Annotated[str | None, typer.Option(help="Model bundle.  [default: the bundled model]")] = None,
-    job: Annotated[
-        str | None, typer.Option(help="TOML file with any of these options; options given here win.")
-    ] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column or JSON key of the ids.  [default: id]")] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column or JSON key of the texts.  [default: text]")] = None,
-    language: Annotated[str | None, typer.Option(help="Language, for the sentence splitter.  [default: en]")] = None,
+    model: options.Model = None,
+    job: options.Job = None,
+    id_column: options.IdColumn = None,
+    text_column: options.TextColumn = None,
+    language: options.Language = None,
     decoder: Annotated[
         str | None, typer.Option(help="flat.v1, nested.v1 or all.v1.  [default: as the model says]")
     ] = None,
@@ -31,28 +29,46 @@ def tag(
             "a gate that was fitted later.  [default: auto, as the model was trained]"
         ),
     ] = None,
-    engine: Annotated[str | None, typer.Option(help="Where shards run.  [default: local]")] = None,
+    engine: options.Engine = None,
     workers: Annotated[int | None, typer.Option(help="Worker processes, one model each.  [default: 1]")] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="CPU threads a worker.  [default: the cores shared among the workers]")
-    ] = None,
+    threads: options.Threads = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 or auto.  [default: cpu]")] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="float32, or bfloat16, which changes scores.  [default: float32]")
+        str | None, typer.Option(help="float32; bfloat16 or int8, which change scores.  [default: float32]")
     ] = None,
-    max_shard_bytes: Annotated[
-        int | None, typer.Option(help="Bytes of text in a unit of work, about.  [default: 4194304]")
+    max_shard_bytes: options.MaxShardBytes = None,
+    samples: Annotated[
+        str | None, typer.Option(help="Output folder of `spanmarker prepare`, to tag in place of --input.")
     ] = None,
+    scheduler: options.Scheduler = None,
+    resources: Annotated[
+        list[str] | None, typer.Option(help="Dask: tag only on workers that have this, such as GPU=1. Repeat for more.")
+    ] = None,
+    storage_option: options.StorageOption = None,
+    shard_timeout: options.ShardTimeout = None,
+    worker_memory: options.WorkerMemory = None,
+    max_rejects: Annotated[
+        str | None,
+        typer.Option(
+            help="Rejected documents past which the run fails (exit code 4): a number, or a share such as 1%."
+        ),
+    ] = None,
+    prune: Annotated[bool | None, typer.Option("--prune", help="Remove rows of inputs that are gone.")] = None,
+    force: options.Force = None,
+    metrics: options.Metrics = None,
+    log_json: options.LogJson = None,
 ) -> None:
     """Tag documents with named entities and write them as Parquet.
 
     The same command again does only what is missing: after a crash, for new files, for changed ones.
+    What stands after -- are options of Beam, as in: spanmarker tag … --engine beam -- --runner=FlinkRunner
     """
-    options: dict[str, Any] = {name: value for name, value in locals().items() if name != "job"}
+    values: dict[str, Any] = {name: value for name, value in locals().items() if name not in ("job", "context")}
+    values["beam_options"] = context.args
 
     from rich.console import Console
 
     from pipelines.jobs import TagJob, read_job
-    from pipelines.run import run_tag
+    from pipelines.run import run_job
 
-    run_tag(read_job(TagJob, job, options), Console())
+    run_job(read_job(TagJob, job, values), Console())

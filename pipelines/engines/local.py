@@ -7,37 +7,36 @@ is given to a new one. If the parent dies, however it dies, the workers end at o
 """
 
 import contextlib
-import multiprocessing
 import os
 import signal
-import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
 
-from pipelines.engines import Listener, Settings
+from pipelines.engines import TRIES, Listener, Settings, Tries, refuse_memory
+from pipelines.engines.processes import start, when_parent_ends, words_of
 from pipelines.errors import PipelineError
 from pipelines.task import Task
+from pipelines.threads import prepare_process
+from pipelines.worker import LOAD_SECONDS, attempt, facts
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
-#: How often a shard, or the start of a worker, is tried.
-TRIES = 3
-#: Failed shards that the final error names.
-_SHOWN = 10
+#: Seconds past a limit after which a worker that didn't end itself, such as a stopped one, is killed.
+_GRACE = 5.0
 
 
 def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Listener) -> None:
     """Run `shards` in `settings.workers` processes.
 
     Raises:
-        CodedError: a fault of the job (model, device, output), raised in a worker; it stops all workers.
-        PipelineError: `output.not_shared`; `shards.failed` after all others are done, `worker.start_failed`.
+        CodedError: a fault of the job (model, device), raised in a worker; it stops all workers.
+        PipelineError: `output.not_shared`; `worker.start_failed`; `shards.failed` after all others are done, or when
+            there is no use in going on.
     """
-    if task.output.startswith("memory://"):  # each process has its own
-        raise PipelineError("output.not_shared", path=task.output)
+    refuse_memory(task)
     _Pool(shards, task, settings, listener).run()
 
 
@@ -47,6 +46,7 @@ class _Worker:
     connection: Connection
     shard: Shard | None = None
     ready: bool = False
+    since: float = field(default_factory=time.monotonic)  # when it, or its shard, began
 
 
 @dataclass
@@ -57,38 +57,25 @@ class _Pool:
     listener: Listener
     workers: list[_Worker] = field(default_factory=list)
     retries: list[Shard] = field(default_factory=list)
-    tries: dict[str, int] = field(default_factory=dict)  # shard name -> failures so far; done shards are dropped
-    failed: dict[str, str] = field(default_factory=dict)  # shard name -> why, for good
     failed_starts: int = 0
     announced: bool = False
-    total: int = 0
 
     def run(self) -> None:
+        self.tries = Tries(self.listener)
         try:
             for _ in range(self.settings.workers):
                 self._start()
             while self.workers:
-                for connection in wait([worker.connection for worker in self.workers]):
+                for connection in wait([worker.connection for worker in self.workers], timeout=1):
                     self._hear(next(worker for worker in self.workers if worker.connection is connection))
+                    self.tries.check()
+                self._kill_stuck()
         finally:
             self._stop()
-        if self.failed:
-            lines = [f"  {shard}: {reason}" for shard, reason in list(self.failed.items())[:_SHOWN]]
-            raise PipelineError(
-                "shards.failed",
-                count=len(self.failed),
-                total=self.total,
-                tries=TRIES,
-                failures="\n".join(lines),
-            )
+        self.tries.end()
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=work, args=(theirs, self.task, self.settings.threads), daemon=True)
-        process.start()
-        theirs.close()  # Else the end of the worker would not end the connection.
-        self.workers.append(_Worker(process, ours))
+        self.workers.append(_Worker(*start(work, self.task, daemon=True)))
 
     def _hear(self, worker: _Worker) -> None:
         try:
@@ -105,14 +92,14 @@ class _Pool:
         elif kind == "progress" and worker.shard is not None:
             self.listener.progressed(worker.shard.name, *values)
         elif kind == "done" and worker.shard is not None:
-            self.tries.pop(worker.shard.name, None)
-            self.listener.finished(values, worker.shard.n_bytes)
+            self.tries.done(worker.shard.name)
+            self.listener.finished(values, worker.shard.n_bytes, f"process {worker.process.pid}")
             self._feed(worker)
         elif kind == "failed":
             self._failed(worker.shard, values)
             self._feed(worker)
         elif kind == "changed" and worker.shard is not None:  # Another try would find the same.
-            self.failed[worker.shard.name] = values
+            self.tries.never(worker.shard.name, values)
             self._feed(worker)
         elif kind == "broken":  # Its end is near, and comes as a death without a shard.
             self._failed(worker.shard, values)
@@ -122,111 +109,73 @@ class _Pool:
 
     def _feed(self, worker: _Worker) -> None:
         """Give a worker its next shard, or let it go."""
-        worker.shard = self.retries.pop() if self.retries else next(self.shards, None)
-        if worker.shard is None:
+        if self.retries:
+            worker.shard = self.retries.pop()
+        elif (shard := next(self.shards, None)) is not None:
+            self.tries.total += 1
+            worker.shard = shard
+        else:
             self.workers.remove(worker)
             with contextlib.suppress(OSError):
                 worker.connection.send(None)
-            worker.process.join()
-            worker.connection.close()
+            self._join(worker)
             return
-        self.total += worker.shard.name not in self.tries
+        worker.since = time.monotonic()
         with contextlib.suppress(OSError):  # If it died meanwhile, the connection's end will tell.
             worker.connection.send(worker.shard)
 
     def _died(self, worker: _Worker) -> None:
         self.workers.remove(worker)
-        worker.process.join()
-        worker.connection.close()
-        code = worker.process.exitcode
-        if not worker.ready:  # The start failed.
+        self._join(worker)
+        why = words_of(worker.process.exitcode)
+        if not worker.ready:
             self.failed_starts += 1
             if self.failed_starts >= TRIES:
-                raise PipelineError("worker.start_failed", exit_code=code, tries=TRIES)
-        self._failed(worker.shard, f"its worker died (exit code {code}; -9 often means that memory ran out)")
+                raise PipelineError("worker.start_failed", reason=f"{TRIES} in a row died before that, the last: {why}")
+        self._failed(worker.shard, f"its worker died ({why})")
         self._start()
 
+    def _kill_stuck(self) -> None:
+        """Kill workers that are far past their time and can't end themselves; their connections tell of it."""
+        now = time.monotonic()
+        for worker in self.workers:
+            limit = self.task.shard_seconds if worker.ready else LOAD_SECONDS
+            if limit and (worker.shard or not worker.ready) and now - worker.since > limit + _GRACE:
+                worker.process.kill()
+
     def _failed(self, shard: Shard | None, reason: str) -> None:
-        if shard is None:
-            return
-        self.tries[shard.name] = self.tries.get(shard.name, 0) + 1
-        if self.tries[shard.name] < TRIES:
+        if shard is not None and self.tries.again(shard.name, reason):
             self.retries.insert(0, shard)
-            self.listener.retried(shard.name, reason)
-        else:
-            self.failed[shard.name] = reason
 
     def _stop(self) -> None:
         """End the workers that are still there, since an error or Ctrl-C is on its way up."""
         for worker in self.workers:
             worker.process.terminate()
         for worker in self.workers:
-            worker.process.join(5)
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
-            worker.connection.close()
+            self._join(worker)
+
+    @staticmethod
+    def _join(worker: _Worker) -> None:
+        """See a worker off that is about to end."""
+        worker.process.join(_GRACE)
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+        worker.connection.close()
 
 
-def work(connection: Connection, task: Task, threads: int) -> None:
+def work(connection: Connection, task: Task) -> None:
     """A worker's life: load the model, say so, then shard after shard until told that there are no more."""
-    _end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides.
-    os.environ["OMP_NUM_THREADS"] = os.environ["RAYON_NUM_THREADS"] = str(threads)
-    os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
-
-    # Only here, so that the parent has no torch.
-    import torch
-
-    from pipelines.shard import check_model, describe, run_shard
-    from spanmarker_core import load
-
-    torch.set_num_threads(threads)
+    when_parent_ends(lambda: os._exit(1))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for what it starts itself
+    prepare_process(task.threads)
     try:
-        model = load(task.model, device=task.device, dtype=task.dtype, gate=task.gate)
-        check_model(model, task)
+        connection.send(("ready", facts(task)))
     except CodedError as error:
         connection.send(("fault", error))
         return
-    except Exception as error:
-        connection.send(("fault", PipelineError("model.not_loaded", path=task.model, reason=describe(error))))
-        return
-    connection.send(("ready", _facts(model, task)))
     while (shard := connection.recv()) is not None:
-        try:
-            entry = run_shard(shard, task, model, lambda *done: connection.send(("progress", done)))
-        except PipelineError as error:
-            if error.code == "input.changed":
-                connection.send(("changed", describe(error)))
-                continue
-            # A broken model may work in a new process (a GPU does not get over some faults in the old one).
-            connection.send(("broken", describe(error)) if error.code == "model.broken" else ("fault", error))
+        outcome = attempt(shard, task, lambda *done: connection.send(("progress", done)))
+        connection.send((outcome.kind, outcome.value))
+        if outcome.kind in ("broken", "fault"):
             return
-        except Exception as error:  # Storage that stumbles, or a bug: perhaps better next time.
-            connection.send(("failed", describe(error)))
-        else:
-            connection.send(("done", entry))
-
-
-def _facts(model: Any, task: Task) -> dict[str, str]:
-    from spanmarker_core.bundle import gate_words
-    from spanmarker_core.tagger import BATCH_TOKENS
-
-    return {
-        "device": str(model.device),
-        "dtype": task.dtype,
-        "gate": gate_words(model.gate_threshold),
-        "batches": f"up to {BATCH_TOKENS[model.device.type]} text tokens, windows of like length together",
-    }
-
-
-def _end_with_parent() -> None:
-    """End this process when the parent is gone, so that it can't write beside the next run of the job."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, name="watch-parent", daemon=True).start()

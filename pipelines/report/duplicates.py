@@ -7,7 +7,7 @@ disk by their first bits, and each partition is small enough to sort.
 
 import hashlib
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import PipelineError
-from pipelines.manifest import table_path
+from pipelines.layout import table_path
 from pipelines.storage import is_storage_fault, open_input
 from schemas import DOCUMENTS
 
@@ -23,17 +23,16 @@ _PARTITIONS = 64  # a billion documents make partitions of 250 MB (16 bytes each
 _SHOWN = 10
 
 
-def duplicate_ids(output: str, shards: Iterable[str]) -> tuple[int, list[str]]:
+def duplicate_ids(output: str, shards: Callable[[], Iterable[str]]) -> tuple[int, list[str]]:
     """Return how many documents share an id with an earlier one of another shard, and a few such ids.
 
     Args:
         output: the output folder.
-        shards: names of finished shards.
+        shards: names of finished shards; called twice if there are any duplicates.
     """
-    shards = list(shards)
     with ExitStack() as stack:
         parts = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(_PARTITIONS)]
-        for _, hashes in _hashes(output, shards):
+        for _, hashes in _hashes(output, shards()):
             for number in np.unique(hashes[:, 0] % _PARTITIONS):
                 parts[number].write(hashes[hashes[:, 0] % _PARTITIONS == number].tobytes())
         extra = 0
@@ -45,18 +44,17 @@ def duplicate_ids(output: str, shards: Iterable[str]) -> tuple[int, list[str]]:
             extra += len(values) - len(unique)
             for value in unique[counts > 1][: _SHOWN - len(repeated)]:
                 repeated.add(value.tobytes())
-    return extra, _examples(output, shards, repeated)
+    return extra, _examples(output, shards(), repeated) if repeated else []
 
 
-def _examples(output: str, shards: list[str], repeated: set[bytes]) -> list[str]:
+def _examples(output: str, shards: Iterable[str], repeated: set[bytes]) -> list[str]:
     found: dict[bytes, str] = {}
-    if repeated:
-        for ids, hashes in _hashes(output, shards):
-            for document_id, value in zip(ids, hashes, strict=True):
-                if value.tobytes() in repeated:
-                    found[value.tobytes()] = document_id
-            if len(found) == len(repeated):
-                break
+    for ids, hashes in _hashes(output, shards):
+        for document_id, value in zip(ids, hashes, strict=True):
+            if value.tobytes() in repeated:
+                found[value.tobytes()] = document_id
+        if len(found) == len(repeated):
+            break
     return sorted(found.values())
 
 

@@ -5,7 +5,7 @@ lines becomes hundreds of MB of windows. So sentences are encoded once and stay 
 planned, and made in runs of bounded size, each when it is asked for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas import SAMPLES
-from spanmarker_core.encoded import EncodedSentences
+from spanmarker_core.encoded import EncodedSentence, EncodedSentences
 from spanmarker_core.window_plan import Plan
 from spanmarker_core.windows import Context, Packer, Windows
 
@@ -61,6 +61,23 @@ def encode(sentences: pa.RecordBatch, packer: Packer) -> Encoded:
     cuts = _cuts(pc.binary_length(texts).to_numpy(), _MAX_ENCODE_BYTES)
     chunks = (packer.encode_texts(texts.slice(start, end - start).to_pylist()) for start, end in cuts)
     return Encoded(sentences, EncodedSentences.join(chunks))
+
+
+def encode_words(sentences: pa.RecordBatch, words: Sequence[Sequence[str]], packer: Packer) -> Encoded:
+    """Encode SENTENCES rows whose texts are these words with a blank between two."""
+    cuts = _cuts(pc.binary_length(sentences["text"]).to_numpy(), _MAX_ENCODE_BYTES)
+    chunks = (
+        [_placed(*pair) for pair in zip(packer.encode_words(words[start:end]), words[start:end], strict=True)]
+        for start, end in cuts
+    )
+    return Encoded(sentences, EncodedSentences.join(chunks))
+
+
+def _placed(sentence: EncodedSentence, words: Sequence[str]) -> EncodedSentence:
+    """Return a sentence of words with their places in its text."""
+    lengths = np.array([len(word) for word in words], np.int64)
+    ends = np.cumsum(lengths + 1) - 1
+    return replace(sentence, word_char_start=ends - lengths, word_char_end=ends)
 
 
 def pack_runs(encoded: Encoded, packer: Packer, context: Context, max_bytes: int = MAX_RUN_BYTES) -> Iterator[Run]:

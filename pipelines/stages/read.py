@@ -61,7 +61,7 @@ class ReadBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class Record:
     """What a source holds in one place: an id and a text, of whatever kind they turn out to be."""
 
     source: str
@@ -85,7 +85,7 @@ def read(shard: Shard, id_column: str, text_column: str) -> Iterator[ReadBatch]:
         # is forgotten, since from here on ids stand for the documents of a batch.
         if len(seen) >= _MAX_IDS:
             seen = {row["document_id"] for row in batch.rows}
-        document = record if isinstance(record, Reject) else _check(record, seen)
+        document = record if isinstance(record, Reject) else check_record(record, seen)
         batch.add(document)
         if batch.full:
             yield batch.close()
@@ -100,7 +100,7 @@ class _Batch:
     rejects: list[Reject] = field(default_factory=list)
     n_bytes: int = 0
 
-    def add(self, document: "Reject | tuple[_Record, int]") -> None:
+    def add(self, document: "Reject | tuple[Record, int]") -> None:
         if isinstance(document, Reject):
             self.rejects.append(document)
             return
@@ -127,7 +127,7 @@ class _Batch:
         return ReadBatch(pa.RecordBatch.from_pylist(self.rows, schema=INPUTS), self.rejects)
 
 
-def _check(record: _Record, seen: set[str]) -> Reject | tuple[_Record, int]:
+def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
     """Return the record with id and text as strings and the text's bytes, or the reject it makes."""
     document_id, text, raw = record.document_id, record.text, record.raw
     readable_id: str | None = None
@@ -161,7 +161,7 @@ def _check(record: _Record, seen: set[str]) -> Reject | tuple[_Record, int]:
         raw = encoded if raw is None else raw
         return reject("duplicate_id", "an earlier document of this shard has the same id")
     seen.add(document_id)
-    return _Record(record.source, record.source_row, document_id, text, None), len(encoded)
+    return Record(record.source, record.source_row, document_id, text, None), len(encoded)
 
 
 def clean(text: str) -> str:
@@ -181,8 +181,24 @@ def _head(raw: bytes | None) -> bytes | None:
 # --- Parquet ---
 
 
-def _read_parquet(shard: Shard, id_column: str, text_column: str) -> Iterator[_Record | Reject]:
-    """Yield the rows [start, end), a row group at a time, so that damage in one leaves the others."""
+def _read_parquet(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
+    for rows in parquet_rows(shard, [id_column, text_column]):
+        if isinstance(rows, Reject):
+            yield rows
+            continue
+        first, batch = rows
+        ids, texts = _values(batch[id_column]), _values(batch[text_column])
+        for place, (document_id, text) in enumerate(zip(ids, texts, strict=True), first):
+            # A text's own bytes are what a reject keeps of it.
+            yield Record(shard.source, place, document_id, text, text)
+
+
+def parquet_rows(shard: Shard, columns: list[str]) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
+    """Yield the rows [start, end) of a shard, as (number of the first one, rows); damage in a row group leaves others.
+
+    Raises:
+        OSError: the storage failed.
+    """
     with open_input(shard.source) as file:
         parquet = pq.ParquetFile(file, buffer_size=_BLOCK, pre_buffer=False, page_checksum_verification=True)
         group_start = 0
@@ -193,29 +209,19 @@ def _read_parquet(shard: Shard, id_column: str, text_column: str) -> Iterator[_R
             if start < end:
                 row_bytes = max(1, metadata.total_byte_size // metadata.num_rows)
                 rows = min(MAX_BATCH_DOCUMENTS, max(1, MAX_BATCH_BYTES // row_bytes))
-                batches = parquet.iter_batches(rows, row_groups=[group], columns=[id_column, text_column])
-                yield from _group_rows(shard, batches, group_start, start, end, id_column, text_column)
+                batches = parquet.iter_batches(rows, row_groups=[group], columns=columns)
+                yield from _group_rows(shard, batches, group_start, start, end)
             group_start += metadata.num_rows
 
 
 def _group_rows(
-    shard: Shard,
-    batches: Iterator[pa.RecordBatch],
-    row: int,
-    start: int,
-    end: int,
-    id_column: str,
-    text_column: str,
-) -> Iterator[_Record | Reject]:
+    shard: Shard, batches: Iterator[pa.RecordBatch], row: int, start: int, end: int
+) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
     try:
         for batch in batches:
             if row + len(batch) > start:
                 first = max(0, start - row)
-                wanted = batch.slice(first, min(end - row, len(batch)) - first)
-                ids, texts = _values(wanted[id_column]), _values(wanted[text_column])
-                for place, (document_id, text) in enumerate(zip(ids, texts, strict=True), row + first):
-                    # A text's own bytes are what a reject keeps of it.
-                    yield _Record(shard.source, place, document_id, text, text)
+                yield row + first, batch.slice(first, min(end - row, len(batch)) - first)
             row += len(batch)
             if row >= end:
                 return
@@ -239,14 +245,16 @@ def _values(column: pa.Array) -> list[Any]:
 # --- JSONL ---
 
 
-def _read_jsonl(shard: Shard, id_column: str, text_column: str) -> Iterator[_Record | Reject]:
-    with open_input(shard.source) as file:
-        blocks = read_range(file, shard.start, shard.end)
-        yield from _json_records(shard.source, _lines(blocks, shard.start), id_column, text_column)
+def _read_jsonl(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
+    return _json_records(shard.source, raw_lines(shard), id_column, text_column)
 
 
-def _read_compressed(shard: Shard, id_column: str, text_column: str) -> Iterator[_Record | Reject]:
-    """Yield the lines of a compressed file up to its end or to the first damage in it."""
+def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
+    """Yield (byte offset, line) for each line that is not blank; of a compressed file, up to the first damage in it.
+
+    Raises:
+        OSError: the storage failed.
+    """
     position = 0
 
     def blocks(file: IO[bytes]) -> Iterator[bytes]:
@@ -256,8 +264,15 @@ def _read_compressed(shard: Shard, id_column: str, text_column: str) -> Iterator
             yield block
 
     with open_input(shard.source) as file:
+        if shard.format == "jsonl":
+            lines = _lines(read_range(file, shard.start, shard.end), shard.start)
+        else:
+            lines = _lines(blocks(file), 0)
         try:
-            yield from _json_records(shard.source, _lines(blocks(file), 0), id_column, text_column)
+            for offset, line in lines:
+                line = line.removeprefix(_BOM) if offset == 0 else line
+                if line.strip():
+                    yield offset, line
         except DAMAGE as error:
             message = f"nothing can be read from byte {position} (uncompressed) on: {error}"
             yield Reject(None, shard.source, position, "read", "damaged_file", message, None, n_documents=0)
@@ -307,12 +322,13 @@ def _lines(blocks: Iterable[bytes], position: int) -> Iterator[tuple[int, bytes]
 
 
 def _json_records(
-    source: str, lines: Iterable[tuple[int, bytes]], id_column: str, text_column: str
-) -> Iterator[_Record | Reject]:
-    for position, raw in lines:
-        line = raw.removeprefix(_BOM) if position == 0 else raw
-        if not line.strip():
+    source: str, lines: Iterable[tuple[int, bytes] | Reject], id_column: str, text_column: str
+) -> Iterator[Record | Reject]:
+    for item in lines:
+        if isinstance(item, Reject):
+            yield item
             continue
+        position, line = item
         document_id = None
         try:
             code, message = "invalid_utf8", ""
@@ -324,7 +340,7 @@ def _json_records(
                 if missing := [repr(column) for column in (id_column, text_column) if column not in values]:
                     code, message = "missing_field", f"the record has no {', '.join(missing)}"
                 else:
-                    yield _Record(source, position, document_id, values[text_column], raw)
+                    yield Record(source, position, document_id, values[text_column], line)
                     continue
             else:
                 message = f"the line is a JSON {type(values).__name__}, not an object"
@@ -333,7 +349,7 @@ def _json_records(
         except (ValueError, RecursionError) as error:
             message = str(error)
         known = str(document_id) if type(document_id) in (str, int) and str(document_id).isprintable() else None
-        yield Reject(known, source, position, "read", code, message, _head(raw))
+        yield Reject(known, source, position, "read", code, message, _head(line))
 
 
 def _id_of_damaged(line: bytes, id_column: str) -> Any:
@@ -347,26 +363,31 @@ def _id_of_damaged(line: bytes, id_column: str) -> Any:
 # --- text files, and files that are nothing ---
 
 
-def _read_text(shard: Shard, id_column: str, text_column: str) -> Iterator[_Record | Reject]:
+def _read_text(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
     for name in shard.files:
         path = join(shard.source, name)
         with open_input(path) as file:
             content = file.read().removeprefix(_BOM)
-        yield _Record(path, 0, name, content, content)
+        yield Record(path, 0, name, content, content)
 
 
-def _read_nothing(shard: Shard, id_column: str, text_column: str) -> Iterator[_Record | Reject]:
+def _read_unreadable(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
+    return read_nothing(shard)
+
+
+def read_nothing(shard: Shard) -> Iterator[Reject]:
+    """Yield the reject of a file that can't be opened as what it claims to be."""
     with open_input(shard.source) as file:
         raw = file.read(RAW_BYTES)
     message = "the file can't be opened as what its name says: it is damaged, empty or something else"
     yield Reject(None, shard.source, None, "read", "unreadable_file", message, raw, n_documents=0)
 
 
-_READERS: dict[str, Callable[[Shard, str, str], Iterator[_Record | Reject]]] = {
+_READERS: dict[str, Callable[[Shard, str, str], Iterator[Record | Reject]]] = {
     "parquet": _read_parquet,
     "jsonl": _read_jsonl,
-    "jsonl.gz": _read_compressed,
-    "jsonl.zst": _read_compressed,
+    "jsonl.gz": _read_jsonl,
+    "jsonl.zst": _read_jsonl,
     "text": _read_text,
-    "unreadable": _read_nothing,
+    "unreadable": _read_unreadable,
 }

@@ -1,6 +1,6 @@
 """Samples -> annotations: every window scored, every sentence decoded."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,12 +8,14 @@ import pyarrow as pa
 from pipelines.stages.pack import WORD_COLUMNS, document_edges
 from schemas import ANNOTATIONS
 from spanmarker_core.decoding import Threshold, decode
-from spanmarker_core.tagger import Tagger
 from spanmarker_core.windows import Windows
+
+if TYPE_CHECKING:  # It brings torch, and whoever only prepares samples has none.
+    from spanmarker_core.tagger import Tagger
 
 
 def tag(
-    samples: pa.RecordBatch, model: Tagger, decoder: str | None = None, threshold: Threshold = None
+    samples: pa.RecordBatch, model: "Tagger", decoder: str | None = None, threshold: Threshold = None
 ) -> pa.RecordBatch:
     """Find the entities of packed sentences.
 
@@ -69,11 +71,11 @@ def numbered(annotations: pa.RecordBatch) -> pa.RecordBatch:
 def windows_of(samples: pa.RecordBatch) -> Windows:
     """Return the windows that SAMPLES rows hold; documents are numbered in the order of the rows."""
     edges = document_edges(samples.column("document_id"))
-    token_offsets, token_ids = _flat(samples.column("token_ids"))
+    token_offsets, token_ids = flat(samples.column("token_ids"))
     columns: dict[str, Any] = {}
     word_offsets = np.zeros(1, np.int64)
     for name in WORD_COLUMNS:
-        word_offsets, columns[name] = _flat(samples.column(name))
+        word_offsets, columns[name] = flat(samples.column(name))
     return Windows(
         document=np.repeat(np.arange(len(edges) - 1, dtype=np.int32), np.diff(edges)),
         token_offsets=token_offsets,
@@ -83,7 +85,7 @@ def windows_of(samples: pa.RecordBatch) -> Windows:
     )
 
 
-def _flat(lists: pa.LargeListArray) -> tuple[np.ndarray, np.ndarray]:
+def flat(lists: pa.LargeListArray) -> tuple[np.ndarray, np.ndarray]:
     """Return (offsets from 0, values) of a list column, also when the batch is a slice."""
     offsets = lists.offsets.to_numpy()
     values = lists.values.slice(offsets[0], offsets[-1] - offsets[0])

@@ -23,7 +23,7 @@ class TableWriter:
     def __init__(self, url: str, file: IO[bytes], table: Table, footer: dict[str, str]) -> None:
         self._url = url
         self._file = file
-        self._schema = table.schema.with_metadata({**table.schema.metadata, **_named(footer)})
+        self._schema = table.schema.with_metadata({**table.schema.metadata, **named(footer)})
         self._batches: list[pa.RecordBatch] = []
         self._held_rows = self._held_bytes = 0
         self.rows = 0
@@ -46,9 +46,7 @@ class TableWriter:
         with writing(self._url):
             self._writer.close()
             self._file.flush()
-        with open(self._file.name, "rb") as written:
-            digest = hashlib.file_digest(written, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-            return Output(self.rows, written.tell(), digest)
+        return output_of(self._file.name, self.rows)
 
     def abandon(self) -> None:
         """Forget the file. What is left of it is the caller's to remove."""
@@ -63,7 +61,15 @@ class TableWriter:
             self._batches, self._held_rows, self._held_bytes = [], 0, 0
 
 
-def _named(footer: dict[str, str]) -> dict[str, str]:
+def output_of(path: str, rows: int) -> Output:
+    """Return what a finished local file of so many rows is to a manifest entry."""
+    with open(path, "rb") as written:
+        digest = hashlib.file_digest(written, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        return Output(rows, written.tell(), digest)
+
+
+def named(footer: dict[str, str]) -> dict[str, str]:
+    """Return facts under the names that they have in the metadata of a file's schema."""
     return {f"spanmarker.{key}": value for key, value in footer.items()}
 
 

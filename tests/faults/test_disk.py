@@ -1,4 +1,4 @@
-"""Outputs that can't be written: full, too small a limit, read-only. A fault of the job, and no half shard."""
+"""Outputs that can't be written: full, too small a limit, read-only. The run ends soon, and no half shard stays."""
 
 import os
 import resource
@@ -19,8 +19,8 @@ def run(corpus, out, bundle, *options, **process):
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **process)
 
 
-def assert_fault_and_no_half_shard(done, out, reason):
-    assert done.returncode == 1, done.stdout + done.stderr
+def assert_told_and_no_half_shard(done, out, reason):
+    assert done.returncode == 3, done.stdout + done.stderr
     assert "[output.not_writable]" in done.stderr
     assert reason in done.stderr
     assert "Traceback" not in done.stderr
@@ -40,7 +40,7 @@ def test_file_too_large_for_the_limit(corpus, tmp_path, tiny_bundle):
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
 
-    assert_fault_and_no_half_shard(run(corpus, out, tiny_bundle, preexec_fn=limit), out, "File too large")
+    assert_told_and_no_half_shard(run(corpus, out, tiny_bundle, preexec_fn=limit), out, "File too large")
     assert run(corpus, out, tiny_bundle).returncode == 0
     assert len(rows(out, "documents")) == 1500
 
@@ -63,7 +63,7 @@ def test_full_disk_and_going_on_when_there_is_room(corpus, tmp_path, tiny_disk, 
     out, filler = tiny_disk / "out", tiny_disk / "filler"
     filler.write_bytes(b"x" * 450_000)
     options = ["--max-shard-bytes", "20000"]
-    assert_fault_and_no_half_shard(run(corpus, out, tiny_bundle, *options), out, "No space left")
+    assert_told_and_no_half_shard(run(corpus, out, tiny_bundle, *options), out, "No space left")
     filler.unlink()
     assert run(corpus, out, tiny_bundle, *options).returncode == 0
     assert len(rows(out, "documents")) == 1500
@@ -87,7 +87,7 @@ def read_only(tmp_path):
 
 def test_read_only_output(corpus, read_only, tiny_bundle):
     done = run(corpus, read_only, tiny_bundle)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "[output.not_writable]" in done.stderr
 
 
@@ -97,5 +97,5 @@ def test_output_that_becomes_read_only_below(corpus, tmp_path, tiny_bundle):
     shutil.rmtree(out / "documents")
     (out / "documents").write_text("a file in place of the folder")
     done = run(corpus, out, tiny_bundle)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "[output.not_writable]" in done.stderr

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from pipelines.jobs import TagJob
-from pipelines.run import run_tag
+from pipelines.run import run_job
 
 TEXTS = [
     "Barack Obama was in Paris. He flew to New York.",
@@ -42,7 +42,7 @@ def tag(inputs, output, model, **options) -> str:
     """Run a job with the inline engine; return what it printed."""
     console = Console(file=io.StringIO(), width=200)
     job = TagJob(input=[str(i) for i in inputs], output=str(output), model=str(model), engine="inline", **options)
-    run_tag(job, console)
+    run_job(job, console)
     return console.file.getvalue()
 
 

@@ -1,17 +1,24 @@
-"""An engine that runs shards in this process: the shard task without the cost of workers."""
+"""An engine that runs shards in this process: the shard tasks without the cost of workers."""
 
 from functools import lru_cache
 
-from pipelines.shard import check_model, run_shard
+from pipelines.annotated import prepare_annotated
+from pipelines.shard import check_model, prepare_shard, run_shard
+from pipelines.task import AnnotatedTask, TagTask
+from pipelines.worker import model_for
 from spanmarker_core import load
 
 _load = lru_cache(load)
 
 
 def run(shards, task, settings, listener):
-    model = _load(task.model, gate=task.gate)
-    check_model(model, task)
+    if isinstance(task, TagTask):
+        do, model = run_shard, _load(task.model, gate=task.gate)
+        check_model(model, task)
+    else:
+        do = prepare_annotated if isinstance(task, AnnotatedTask) else prepare_shard
+        model = model_for(task)
     listener.started({"device": "cpu"})
     for shard in shards:
-        entry = run_shard(shard, task, model, lambda *done, name=shard.name: listener.progressed(name, *done))
-        listener.finished(entry, shard.n_bytes)
+        entry = do(shard, task, model, lambda *done, name=shard.name: listener.progressed(name, *done))
+        listener.finished(entry, shard.n_bytes, "here")

@@ -1,10 +1,18 @@
+import errno
+import json
+import os
+import re
 import resource
+import signal
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
+from pipelines import cli
 from pipelines.cli import app, main
 from tests.pipelines.helpers import documents, tag, write_jsonl
 
@@ -30,6 +38,46 @@ def test_a_fault_is_one_message_and_exit_code_1(monkeypatch, capsys, tmp_path, t
     assert capsys.readouterr().err.startswith("spanmarker: [input.no_match] ")
 
 
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+def test_a_disk_that_fails_is_one_message_and_exit_code_3(monkeypatch, capsys, number):
+    def fail():
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 3
+    assert capsys.readouterr().err.startswith(f"spanmarker: [storage.failed] storage failed: [Errno {number}]")
+
+
+def test_what_may_be_a_bug_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr(cli, "app", lambda: os.stat("/no/such/file"))
+    with pytest.raises(FileNotFoundError):
+        main()
+
+
+@pytest.mark.timeout(120)
+def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path, tiny_bundle):
+    corpus, out = write_jsonl(tmp_path / "in.jsonl", documents(3000)), tmp_path / "out"
+    command = [sys.executable, "-m", "pipelines.cli", "tag", "--input", str(corpus), "--output", str(out)]
+    command += ["--model", str(tiny_bundle), "--max-shard-bytes", "2000", "--metrics", str(tmp_path / "metrics")]
+    command += ["--log-json", str(tmp_path / "log")]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    while not list(out.glob("manifest/*.json")):
+        assert run.poll() is None
+        time.sleep(0.05)
+    workers = psutil.Process(run.pid).children(recursive=True)
+    run.send_signal(signal.SIGTERM)
+    text = run.communicate(timeout=60)[0]
+    assert run.returncode == 143, text
+    assert "Traceback" not in text
+    assert not psutil.wait_procs(workers, timeout=10)[1]
+    assert re.search(r"^spanmarker_run_exit_code\{.*\} 143$", (tmp_path / "metrics").read_text(), re.MULTILINE)
+    assert json.loads((tmp_path / "log").read_text().splitlines()[-1])["exit_code"] == 143
+    committed = {path.stem for path in out.glob("manifest/*.json")}
+    assert {path.stem for path in out.rglob("*.parquet")} == committed
+
+
 def test_unknown_option_is_exit_code_2():
     assert CliRunner().invoke(app, ["tag", "--nonsense"]).exit_code == 2
 
@@ -50,3 +98,18 @@ def test_status_of_no_output(monkeypatch, capsys, tmp_path):
     with pytest.raises(SystemExit):
         main()
     assert "output.not_a_job" in capsys.readouterr().err
+
+
+def test_threads_of_a_command_do_not_spin_while_they_wait(tmp_path):
+    code = f"""
+import os, sys
+from pipelines import cli
+sys.argv = ["spanmarker", "status", {str(tmp_path)!r}]
+try:
+    cli.main()
+except SystemExit:
+    print(os.environ["GOMP_SPINCOUNT"], "torch" in sys.modules)
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment)
+    assert done.stdout.split() == ["1000", "False"]

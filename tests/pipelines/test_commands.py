@@ -40,9 +40,23 @@ def test_evaluate_writes_its_report(tiny_bundle, data, tmp_path):
 
 def test_evaluate_says_at_once_that_it_cannot_write(tiny_bundle, data):
     done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data, "--report", data)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert done.stderr.startswith("spanmarker: [output.not_writable]")
     assert data.read_text(encoding="utf-8").startswith("{")
+
+
+def test_a_report_of_data_that_turn_bad_leaves_what_was_there(data, tiny_bundle, tmp_path):
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text(data.read_text() + "{\n")
+    fresh, kept = tmp_path / "fresh", tmp_path / "kept"
+    assert spanmarker("evaluate", "--model", tiny_bundle, "--data", data, "--report", kept).returncode == 0
+    before = {path.name: path.read_bytes() for path in kept.iterdir()}
+    for folder in (fresh, kept):
+        done = spanmarker("evaluate", "--model", tiny_bundle, "--data", bad, "--report", folder)
+        assert done.returncode == 1
+        assert "[data.bad_record]" in done.stderr
+    assert not fresh.exists()
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
 
 
 def test_evaluate_leaves_nothing_where_its_data_is_missing(tiny_bundle, tmp_path):

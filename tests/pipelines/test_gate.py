@@ -61,6 +61,20 @@ def test_with_its_gate_it_scores_fewer_spans_and_says_so(corpus, tmp_path, gated
     assert "| gate | on from 0.5 |" in page
 
 
+def test_where_tags_give_the_entities_no_span_is_said_to_be_scored(corpus, data, tmp_path):
+    model = write_bundle(tmp_path / "bundle", architecture="seq_ner.v1", start_marker_id=None, end_marker_id=None)
+    tag([corpus], tmp_path / "out", model)
+    work = json.loads((tmp_path / "out" / "report.json").read_text())["output"]["work"]
+    assert (work["candidates"], work["scored_candidates"], work["scored_share"]) == (0, 0, None)
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert f"tags give the entities, and no span was scored. It encoded {work['tokens']:,} tokens" in page
+    assert "a gate turns" not in page
+    done = spanmarker("evaluate", "--model", model, "--data", data, "--report", tmp_path / "evaluation")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((tmp_path / "evaluation" / "evaluation.json").read_text(encoding="utf-8"))["facts"]
+    assert facts["scored_spans"] == "none"
+
+
 def test_a_gate_that_is_not_there_is_refused_before_anything_is_written(corpus, tmp_path, tiny_bundle):
     with pytest.raises(CoreError, match=r"call.no_gate"):
         tag([corpus], tmp_path / "out", tiny_bundle, gate="on")
@@ -136,6 +150,15 @@ def test_text_comes_from_many_files_and_no_document_gives_more_than_its_share(tm
     assert sorted(set(windows.word_sentence.tolist())) == list(range(wanted))
     assert of_documents.max() <= 20
     assert of_documents.sum() == wanted
+
+
+def test_files_of_one_document_each_are_a_corpus_too(tmp_path, tiny):
+    for number in range(100):
+        write_jsonl(tmp_path / f"{number}.jsonl", [{"id": number, "text": f"Flight {number} left."}])
+    job = GateJob(model=str(tiny), corpus=[f"{tmp_path}/*.jsonl"], output=str(tmp_path / "out"), sentences=90)
+    corpus = read_corpus(job, tiny.config.context, tiny.packer)
+    assert len(corpus.parts) == corpus.sentences == 90
+    assert corpus.more_documents
 
 
 def fit_job(tmp_path, model, records, **options):

@@ -3,6 +3,7 @@ import sys
 from typing import get_args
 
 import pytest
+from pydantic import ValidationError
 
 from pipelines.errors import PipelineError
 from pipelines.jobs import TagJob, read_job
@@ -10,13 +11,15 @@ from pipelines.training_job import TrainJob
 from spanmarker_core.bundle import DTYPES, GATE_CHOICES, read_info
 from tests.tiny import GATE, tiny_bundle
 
+TRAIN = {"train": "t", "dev": "d", "encoder": "e", "output": "o"}
+
 
 def test_all_problems_are_reported_at_once():
     with pytest.raises(PipelineError) as caught:
         read_job(TagJob, None, {"output": "o", "workers": 0, "threshold": 1.5, "engine": "spark", "nonsense": 1})
     message = str(caught.value)
     assert caught.value.code == "job.invalid"
-    for name in ("input", "workers", "threshold", "engine", "nonsense"):
+    for name in ("samples", "workers", "threshold", "engine", "nonsense"):
         assert f"\n  {name}: " in message
     assert "local" in message  # the remedy names what there is
 
@@ -77,8 +80,7 @@ def test_choices_are_those_of_load():
 
 
 def test_a_training_job_hands_its_speed_options_on():
-    files = {"train": "t", "dev": "d", "encoder": "e", "output": "o"}
-    settings = TrainJob(**files, gate=True, gate_weight=0.3, gate_share=0.1, pair_layers=1).settings()
+    settings = TrainJob(**TRAIN, gate=True, gate_weight=0.3, gate_share=0.1, pair_layers=1).settings()
     assert (settings.gate, settings.gate_weight, settings.gate_share, settings.pair_layers) == (True, 0.3, 0.1, 1)
 
 
@@ -99,3 +101,82 @@ def test_options_of_a_gate_need_one_and_train_both_parts(options, says):
 def test_the_parent_needs_no_torch():
     code = "import sys, pipelines.run, pipelines.jobs, pipelines.engines.local; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_secrets_in_options_are_shown_nowhere(tmp_path):
+    options = {"storage_option": ["s3.secret=hunter2"], "engine": "beam", "beam_options": ["--s3_secret_key=hunter2"]}
+    job = TagJob(input=["x"], output=str(tmp_path), **options)
+    described = job.described()
+    assert described["storage_option"] == ["s3.secret"]
+    assert described["beam_options"] == ["--s3_secret_key"]
+    assert "hunter2" not in str(described)
+    info = read_info(job.model_path)
+    assert "hunter2" not in repr(job.task(info, "digest"))
+    assert job.task(info, "digest").storage_options == ("s3.secret=hunter2",)
+    (tmp_path / "job.toml").write_text('input = ["x"]\noutput = "o"\n[storage_option]\nsecret = "hunter2"\n')
+    with pytest.raises(PipelineError, match=r"job.invalid") as caught:
+        read_job(TagJob, str(tmp_path / "job.toml"), {})
+    assert "storage_option" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_workers_of_a_scheduler_are_its_own():
+    with pytest.raises(PipelineError, match=r"workers is for a cluster on this machine"):
+        read_job(TagJob, None, {"input": "x", "output": "o", "engine": "dask", "scheduler": "tcp://h:1", "workers": 2})
+
+
+def test_an_architecture_with_its_options():
+    job = TrainJob(**TRAIN, architecture="span_marker", options=["tags=crf", 'output="tags"'], tag_weight=0.2)
+    settings = job.settings()
+    assert (settings.architecture, settings.options) == ("span_marker.v1", {"tags": "crf", "output": "tags"})
+    assert (settings.tag_weight, settings.negatives, settings.head_learning_rate) == (0.2, None, None)
+    settings = TrainJob(**TRAIN, negatives=100, boundary_smoothing=0.1, head_learning_rate=2e-3).settings()
+    assert (settings.negatives, settings.boundary_smoothing, settings.head_learning_rate) == (100, 0.1, 2e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"architecture": "marker_span"}, "call.unknown_option.*span_marker.v1"),
+        ({"options": ["tags"]}, "'tags' is not NAME=VALUE"),
+        (
+            {"options": {"color": 1, "tags": "hmm"}},
+            "color is no option.* it has tags, output.*; option tags is 'hmm', not",
+        ),
+        ({"options": ["tags=crf", "tags=softmax"]}, "tags is given twice"),
+        ({"options": {"output": "tags"}}, "there is no head of tags"),
+        ({"tag_weight": 0.1}, "no head of tags is bundled"),
+        ({"gate": True, "negatives": 5}, "negatives: the gate chooses the spans"),
+        ({"gate": True, "architecture": "dspert"}, "gate: spans see each other"),
+        ({"gate": True, "architecture": "seq_ner"}, "gate: entities come from tags"),
+        ({"pair_layers": 1, "architecture": "span_ner"}, "pair_layers: there are no markers to pair"),
+        ({"pair_layers": 1, "architecture": "pl_marker"}, "pair_layers: pl_marker pairs in all layers"),
+        ({"pair_layers": 1, "options": {"attention": "no_self"}}, "pair_layers: .* attention is no_self"),
+        ({"negatives": 1, "options": {"attention": "all_markers"}}, "negatives: spans see each other"),
+        ({"negatives": 1, "architecture": "seq_ner"}, "negatives: no spans are learned: leave it out"),
+        ({"decoder": "nested.v1", "architecture": "seq_ner"}, "decoder: entities come from tags"),
+        (
+            {"options": {"lstm": 65536}, "architecture": "dspert"},
+            "option lstm is 65536, not a whole number from 0 to 4096",
+        ),
+        ({"gate_ends": False}, "no gate is trained"),
+        ({"boundary_smoothing": 1.0}, "less than 1"),
+    ],
+)
+def test_architectures_that_can_not_be_trained(options, problem):
+    with pytest.raises(ValidationError, match=problem):
+        TrainJob(**TRAIN, **options)
+
+
+def test_all_that_does_not_fit_together_is_told_at_once():
+    with pytest.raises(ValidationError, match=r"(?s)gate: .*pair_layers: .*batch_size and batch_tokens.*tag_weight"):
+        TrainJob(**TRAIN, architecture="dspert", gate=True, pair_layers=1, batch_size=2, batch_tokens=9, tag_weight=0.5)
+
+
+def test_options_are_laid_over_those_of_a_file_by_name(tmp_path):
+    file = tmp_path / "job.toml"
+    file.write_text('architecture = "dspert"\n[options]\naggregation = "mean"\nspan_layers = 1\n')
+    job = read_job(TrainJob, str(file), {**TRAIN, "options": ["span_layers=none", "lstm=0"]})
+    assert job.options == {"aggregation": "mean", "span_layers": "none", "lstm": 0}
+    with pytest.raises(PipelineError, match=r"options: 'lstm' is not NAME=VALUE"):
+        read_job(TrainJob, str(file), {**TRAIN, "options": ["lstm"]})

@@ -1,8 +1,11 @@
 """The local engine: real worker processes."""
 
 import json
+import multiprocessing
 import os
 import signal
+import time
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -10,8 +13,8 @@ from rich.console import Console
 from pipelines.engines import ENGINES, Settings, local
 from pipelines.errors import PipelineError
 from pipelines.jobs import TagJob
-from pipelines.plan import read_plan
-from pipelines.run import run_tag
+from pipelines.plan_file import read_plan
+from pipelines.run import run_job
 from spanmarker_core.errors import CoreError
 from spanmarker_core.windows import Context
 from tests.pipelines.helpers import all_rows, assert_same_rows, documents, rows, tag, write_jsonl
@@ -26,7 +29,7 @@ def corpus(tmp_path):
 def run(corpus, out, bundle, **options):
     job = TagJob(input=[str(corpus)], output=str(out), model=str(bundle), max_shard_bytes=600, threads=1, **options)
     console = Console(record=True, width=200)
-    run_tag(job, console)
+    run_job(job, console)
     return console.export_text()
 
 
@@ -50,6 +53,37 @@ def test_an_output_in_memory_is_refused_before_any_worker(corpus, tmp_path, tiny
         run(corpus, f"memory://{tmp_path}/out", tiny_bundle)
 
 
+def never_ready(connection, task):
+    time.sleep(60)
+
+
+def never_ends(connection, task):
+    connection.send(("ready", {}))
+    connection.recv()
+    time.sleep(60)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(local, "LOAD_SECONDS", 0.3)
+    monkeypatch.setattr(local, "_GRACE", 0.3)
+
+
+def test_workers_that_never_load_their_model_end_the_run(monkeypatch, impatient):
+    monkeypatch.setattr(local, "work", never_ready)
+    with pytest.raises(PipelineError, match=r"worker.start_failed.*3 in a row.*exit code -9"):
+        local.run(iter([]), SimpleNamespace(output="out", shard_seconds=0), Settings(2, 1), Recorder(None))
+
+
+def test_a_worker_that_does_not_end_is_ended(monkeypatch, impatient):
+    monkeypatch.setattr(local, "work", never_ends)
+    monkeypatch.setattr(local, "LOAD_SECONDS", 60)
+    start = time.monotonic()
+    local.run(iter([]), SimpleNamespace(output="out", shard_seconds=0), Settings(1, 1), Recorder(None))
+    assert time.monotonic() - start < 30
+    assert not multiprocessing.active_children()
+
+
 class Recorder:
     """A listener that kills a worker when a shard has begun."""
 
@@ -64,11 +98,14 @@ class Recorder:
             for worker in self.pool.workers:
                 os.kill(worker.process.pid, signal.SIGKILL)
 
-    def finished(self, entry, n_bytes):
+    def finished(self, entry, n_bytes, worker):
         self.done.append(entry.shard)
 
     def retried(self, shard, reason):
         self.retries.append((shard, reason))
+
+    def failed(self, shard, reason):
+        assert reason
 
 
 def run_pool(monkeypatch, corpus, tmp_path, bundle, recorder):
@@ -130,7 +167,7 @@ def peak_memory(records, folder, bundle, **options):
     """The most bytes that a worker held over a job."""
     corpus = write_jsonl(folder / "in.jsonl", records)
     job = TagJob(input=[str(corpus)], output=str(folder / "out"), model=str(bundle), threads=1, **options)
-    run_tag(job, Console(quiet=True))
+    run_job(job, Console(quiet=True))
     return json.loads((folder / "out" / "report.json").read_text())["output"]["worker_peak_rss_bytes"]
 
 

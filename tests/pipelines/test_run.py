@@ -137,7 +137,7 @@ def test_shard_with_a_file_of_another_size_is_made_again(corpus, tmp_path, tiny_
     damaged = sorted((out / table).iterdir())[1]
     damaged.write_bytes(damaged.read_bytes()[:-40])
     text = tag([corpus / "*"], out, tiny_bundle, **SMALL)
-    assert "1 to do, 1 removed because a file of theirs was lost or damaged" in text
+    assert "1 to do (1 output lost or damaged), 1 removed because a file of theirs was lost or damaged" in text
     assert all_rows(out) == expected
 
 
@@ -265,6 +265,16 @@ def test_ids_of_two_shards_that_are_the_same_are_counted(tmp_path, tiny_bundle):
     assert ": 4, doc-0, doc-1, doc-2, doc-3." in (tmp_path / "out" / "report.md").read_text()
 
 
+def test_where_there_are_too_many_shards_no_ids_are_looked_for(tmp_path, tiny_bundle, monkeypatch):
+    monkeypatch.setattr("pipelines.report.run.MAX_LOOKED_AT", 1)
+    for name in ("a", "b"):
+        write_jsonl(tmp_path / "in" / f"{name}.jsonl", documents(4))
+    text = tag([tmp_path / "in" / "*"], tmp_path / "out", tiny_bundle)
+    assert "in another shard" not in text
+    assert report(tmp_path / "out")["output"]["duplicate_ids_across_shards"] == {"documents": None, "examples": []}
+    assert "not looked for among more than 1 shards" in (tmp_path / "out" / "report.md").read_text()
+
+
 def test_many_rejects_make_bounded_batches(tmp_path, tiny_bundle):
     write_jsonl(tmp_path / "in.jsonl", [{"id": n, "text": None} for n in range(3 * MAX_BATCH_DOCUMENTS)])
     tag([tmp_path / "in.jsonl"], tmp_path / "out", tiny_bundle)
@@ -385,7 +395,13 @@ def test_text_files_of_another_pattern_over_the_same_folder_stay(tmp_path, tiny_
     )
 
 
-@pytest.mark.parametrize("content", ["", "[]", "null", '"x"', '{"plan_version": 99}', '{"plan_version": 1}\n[]', "{"])
+def test_plan_of_another_version_is_named(tmp_path):
+    (tmp_path / "plan.jsonl").write_text('{"plan_version": 99}')
+    with pytest.raises(PipelineError, match=r"plan.other_version.*version 99, and this program reads version 1"):
+        status(str(tmp_path))
+
+
+@pytest.mark.parametrize("content", ["", "[]", "null", '"x"', '{"plan": 1}', '{"plan_version": 1}\n[]', "{"])
 def test_plan_that_is_none_is_refused(tmp_path, content):
     (tmp_path / "plan.jsonl").write_text(content)
     with pytest.raises(PipelineError, match=r"output.damaged.*plan.jsonl"):

@@ -13,7 +13,7 @@ from pipelines import shard as sharding
 from pipelines.claim import claim
 from pipelines.errors import PipelineError
 from pipelines.jobs import TagJob
-from pipelines.manifest import done_shards, identity_digest, make_folders, read_entries
+from pipelines.manifest import find_done, identity_digest, make_folders, read_entries
 from pipelines.shard import isolate, run_shard
 from pipelines.stages.pack import pack_runs
 from pipelines.stages.tag import tag as real_tag
@@ -32,6 +32,7 @@ from tests.pipelines.helpers import (
     write_parquet,
 )
 from tests.pipelines.test_plan import shards
+from tests.tiny import short_of_memory
 
 
 @pytest.fixture
@@ -73,8 +74,8 @@ def test_rows_counts_and_footer(job, tiny, tmp_path):
     assert entry.counts["characters"] == sum(map(len, texts.values()))
     assert entry.reject_codes == {"null_text": 1}
     assert {"read", "split", "pack", "tag", "write"} <= entry.seconds.keys()
-    assert done_shards(str(out)) == {shard.name}
-    assert list(read_entries(str(out), [shard.name])) == [entry]
+    assert shard.name in find_done(str(out)).done
+    assert list(read_entries(str(out))) == [entry]
 
     for table in (ANNOTATIONS, DOCUMENTS, REJECTS):
         path = out / table.name / f"{shard.name}.parquet"
@@ -123,10 +124,11 @@ def test_input_that_was_replaced_after_it_was_planned_is_not_committed(kind, job
     before = all_rows(tmp_path / "out")
     planned = shards(write(records), max_shard_bytes=100)
     assert len(planned) > 1 or kind in ("jsonl.gz", "txt", "corrupt.parquet")
+    (tmp_path / "out" / "manifest" / f"{planned[0].name}.json").unlink()
     write([record | {"text": record["text"].replace("a", "e")} for record in records])
     with pytest.raises(PipelineError, match=rf"input.changed.*{tmp_path}"):
         run_shard(planned[0], task, tiny)
-    assert planned[0].name not in done_shards(str(tmp_path / "out"))
+    assert planned[0].name not in find_done(str(tmp_path / "out")).done
     write(records)
     run_shard(planned[0], task, tiny)
     assert_same_rows(all_rows(tmp_path / "out"), before)
@@ -213,6 +215,21 @@ def test_a_model_that_fails_on_anything_is_no_fault_of_documents(job, tiny, tmp_
     with pytest.raises(PipelineError, match=r"model.broken.*device lost"):
         run_shard(shard, task, tiny)
     assert [path for path in (tmp_path / "out").rglob("*") if path.suffix == ".parquet" or "scratch" in path.name] == []
+
+
+def test_a_document_that_memory_does_not_suffice_for_is_rejected_alone(job, tiny, tmp_path, monkeypatch):
+    records = [record for record in documents(40) if len(record["text"]) < 100]
+    records.insert(11, {"id": "large", "text": "the " * 200})
+    shard, task = job(records)
+    run_shard(shard, task, tiny)
+    before = [row for row in rows(tmp_path / "out", "annotations") if row["document_id"] != "large"]
+    sizes = short_of_memory(tiny, monkeypatch, 45)  # a window of the large one has 48 tokens
+    entry = run_shard(shard, task, tiny)
+    assert max(sizes) > 45
+    assert codes(tmp_path / "out") == [("large", "out_of_memory")]
+    assert rows(tmp_path / "out", "rejects")[0]["message"].startswith("OutOfMemoryError: CUDA out of memory.")
+    assert_same_annotations(rows(tmp_path / "out", "annotations"), before)
+    assert entry.work["out_of_memory"] > 0
 
 
 def long_documents():

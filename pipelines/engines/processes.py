@@ -1,0 +1,61 @@
+"""Processes that an engine starts on this machine: their begin, their end with their parent, what their end says."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from pipelines.worker import EXIT_MEMORY, EXIT_STUCK
+
+_WORDS = {
+    EXIT_STUCK: "a shard took longer than --shard-timeout, or the model too long to load",
+    EXIT_MEMORY: "it held more than --worker-memory",
+    -signal.SIGKILL: "killed: perhaps memory ran out",
+}
+
+
+def start(work: Callable[..., None], *values: Any, daemon: bool) -> tuple[BaseProcess, Connection]:
+    """Start a fresh process that does `work(connection, *values)`; return it and the other end of the connection.
+
+    The process begins with SIGINT blocked: Ctrl-C reaches the whole group, and it is for this one to decide.
+    """
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=work, args=(theirs, *values), daemon=daemon)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    theirs.close()  # Else the end of the process would not end the connection.
+    return process, ours
+
+
+def when_parent_ends(deed: Callable[[], None]) -> None:
+    """Do `deed` when the process that started this one is gone, however it went: another run may begin then."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        deed()
+
+    threading.Thread(target=watch, name="watch-parent", daemon=True).start()
+
+
+def words_of(exit_code: int | None) -> str:
+    """Return what the end of a process says.
+
+    >>> words_of(-9), words_of(1)
+    ('exit code -9: killed: perhaps memory ran out', 'exit code 1: a crash')
+    """
+    return f"exit code {exit_code}: {_WORDS.get(exit_code or 0, 'a crash')}"
+
+
+def cores() -> int:
+    """Return how many CPU cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,31 @@
+"""Tells the cards of kept bundles how the other seeds did."""
+
+import json
+
+from pipelines.experiment.runs import BUNDLE, SCORES, Run
+from spanmarker_core.bundle import WEIGHTS
+from spanmarker_core.card import read_card_facts, rewrite_card
+
+
+def write_seeds(runs: list[Run]) -> None:
+    """Write the card of each bundle that is kept anew, with the scores of every seed of its configuration.
+
+    Raises:
+        CoreError: `bundle.*`.
+    """
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.own and run.done:
+            groups.setdefault(run.name.rpartition("/")[0], []).append(run)
+    for members in groups.values():
+        facts = {"seeds": [_row(run) for run in sorted(members, key=lambda run: run.seed)]}
+        for run in members:
+            bundle = run.folder / BUNDLE
+            if (bundle / WEIGHTS).exists() and read_card_facts(bundle).get("seeds") != facts["seeds"]:
+                rewrite_card(bundle, facts)
+
+
+def _row(run: Run) -> dict[str, float]:
+    scores = json.loads((run.folder / SCORES).read_text(encoding="utf-8"))
+    f1 = {f"{split}_f1": scores[split]["micro"]["f1"] for split in ("dev", "test")}
+    return {"seed": run.seed, **f1}

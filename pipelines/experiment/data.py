@@ -1,0 +1,73 @@
+"""The files that every configuration of an experiment is given: subsets that grow, document by document."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from pipelines.experiment_job import ExperimentJob
+from pipelines.storage import publish_bytes
+from spanmarker_core.data import Sentence, read_annotated
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """The files of one data set at one size, what they hold, and their SHA-256 by part."""
+
+    train: Path
+    dev: Path
+    test: Path
+    sentences: dict[str, int]
+    digests: dict[str, str]
+
+
+def write_data(job: ExperimentJob, dataset: str, folder: Path) -> dict[str, DataFiles]:
+    """Write what the runs on a data set read, as JSONL in `folder`; return it by size ("250", "all").
+
+    A part that is cut is the first sentences of a shuffle of its documents, so 250 sentences are among the 500.
+    The shuffle orders documents by a hash of their id and `shuffle_seed`: neither Python nor the machine has a part in
+    it. A document at the cut keeps its first sentences.
+
+    Raises:
+        CoreError: `data.*`, as the parts are read.
+    """
+    chosen, paths = job.datasets[dataset], job.parts(dataset)
+    parts = {part: list(read_annotated(path, chosen.scheme)) for part, path in paths.items()}
+    cuts = {"dev": chosen.dev_sentences, "test": chosen.test_sentences}
+    written = {part: _write(folder / f"{part}.jsonl", _first(parts[part], cuts[part], job)) for part in cuts}
+    found = {}
+    for size in chosen.sizes or job.sizes:
+        sentences = _first(parts["train"], None if size == "all" else size, job)
+        written["train"] = _write(folder / f"train-{size}.jsonl", sentences)
+        found[str(size)] = DataFiles(
+            **{part: path for part, (path, _, _) in written.items()},
+            sentences={part: count for part, (_, count, _) in written.items()},
+            digests={part: digest for part, (_, _, digest) in written.items()},
+        )
+    return found
+
+
+def _first(sentences: list[Sentence], count: int | None, job: ExperimentJob) -> list[Sentence]:
+    if count is None or count >= len(sentences):
+        return sentences
+    documents = {name: list(group) for name, group in groupby(sentences, key=lambda each: each.document_id)}
+    order = sorted(documents, key=lambda name: hashlib.sha256(f"{job.shuffle_seed} {name}".encode()).digest())
+    return [sentence for name in order for sentence in documents[name]][:count]
+
+
+def _write(path: Path, sentences: Iterable[Sentence]) -> tuple[Path, int, str]:
+    lines = [json.dumps(record(sentence), ensure_ascii=False).encode() + b"\n" for sentence in sentences]
+    content = b"".join(lines)
+    if not path.exists() or path.read_bytes() != content:  # Runs under way elsewhere may be reading it.
+        path.parent.mkdir(parents=True, exist_ok=True)
+        publish_bytes(str(path), content)
+    return path, len(lines), hashlib.sha256(content).hexdigest()
+
+
+def record(sentence: Sentence) -> dict[str, object]:
+    """Return a sentence as the object that a line of JSONL holds."""
+    entities = [{"start": each.start, "end": each.end, "label": each.label} for each in sentence.entities]
+    ids = {"document_id": sentence.document_id, "sentence_id": sentence.sentence_id}
+    return {**ids, "tokens": sentence.words, "entities": entities}

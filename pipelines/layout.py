@@ -1,0 +1,31 @@
+"""Which tables a job writes and where: in an output folder each has a folder, with a file a shard in it."""
+
+from pipelines.storage import join
+from schemas import ANNOTATED_SAMPLES, ANNOTATIONS, DOCUMENTS, GOLD_PROBLEMS, PREPARED, REJECTS, SAMPLES, Table
+
+#: Tables of a `spanmarker tag`, Parquet, in the order in which they are told of.
+ROWS = (ANNOTATIONS, DOCUMENTS, REJECTS)
+#: Tables of a `spanmarker prepare`, Arrow IPC.
+STEPS = (SAMPLES, PREPARED)
+#: Tables of a `spanmarker prepare --annotated`; the first is Arrow IPC.
+ANNOTATED = (ANNOTATED_SAMPLES, DOCUMENTS, REJECTS, GOLD_PROBLEMS)
+TABLES = tuple(dict.fromkeys(ROWS + STEPS + ANNOTATED))
+
+_IPC = (*STEPS, ANNOTATED_SAMPLES)
+_ENDINGS = {table.name: ".arrow" if table in _IPC else ".parquet" for table in TABLES}
+
+
+def table_path(output: str, table: str, shard: str) -> str:
+    """Return where a shard's part of a table lies."""
+    return join(output, table, shard + _ENDINGS[table])
+
+
+def table_ending(table: str) -> str:
+    """Return how the names of a table's files end."""
+    return _ENDINGS[table]
+
+
+def tables_of(identity: dict[str, str]) -> tuple[Table, ...]:
+    """Return the tables that the job with this identity writes."""
+    first = ((tables[0].name, tables) for tables in (STEPS, ANNOTATED))
+    return next((tables for name, tables in first if f"schema.{name}" in identity), ROWS)

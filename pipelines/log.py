@@ -1,0 +1,120 @@
+"""`--log-json`: what a run does, one JSON object a line, each with `time` (UTC), `event` and what belongs to it.
+
+    run.started    job (names of storage options, no values), identity, versions
+    workers.started  machine
+    shard.skipped  shard, source, reason: it was done before
+    shard.queued   shard, source, reason: an engine takes it
+    shard.retried  shard, reason
+    shard.done     shard, worker, counts, seconds (by stage)
+    shard.failed   shard, reason; the first 100 that failed for good
+    run.finished   reason (done, nothing to do), and numbers of shards
+    run.failed     code, message, exit_code
+
+Lines are ASCII. What is no Unicode in a name (a lone surrogate) is written as the characters \\\\udcff.
+"""
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import IO, Any
+
+from pipelines.errors import PipelineError, exit_code
+from pipelines.storage import absolute, writing
+from schemas.manifest import Entry
+from spanmarker_core.errors import CodedError
+
+
+class JsonLog:
+    """A `Listener` that appends to a log file. Each line is written at once.
+
+    Args:
+        path: a local file; "-" is standard error; None writes nothing.
+
+    Raises:
+        PipelineError: `output.not_writable`, from everything that writes.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> "JsonLog":
+        if self.path == "-":
+            self._file = sys.stderr.buffer
+        elif self.path is not None:
+            url = absolute(self.path)
+            if "://" in url:
+                raise PipelineError(
+                    "output.not_writable", path=self.path, reason="a log grows, which files in a store can't"
+                )
+            with writing(self.path):
+                os.makedirs(os.path.dirname(url), exist_ok=True)
+                self._file = open(url, "ab", buffering=0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is not None:
+                self._failed(error)
+        except PipelineError:
+            if error is None or (isinstance(error, CodedError) and error.code == "output.not_writable"):
+                raise
+        finally:
+            if self._file is not None and self.path != "-":
+                self._file.close()
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is written."""
+        return self._file is not None
+
+    def event(self, event: str, **fields: Any) -> None:
+        """Write a line."""
+        if self._file is None:
+            return
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps(_plain({"time": now, "event": event, **fields}), allow_nan=False)
+        with writing(self.path or ""):
+            self._file.write(line.encode("ascii") + b"\n")
+            self._file.flush()
+
+    def started(self, facts: dict[str, str]) -> None:
+        """Write what the workers run on."""
+        self.event("workers.started", machine=facts)
+
+    def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
+        """Nothing: a log tells of shards."""
+
+    def finished(self, entry: Entry, n_bytes: int, worker: str) -> None:
+        """Write a shard."""
+        self.event("shard.done", shard=entry.shard, worker=worker, counts=entry.counts, seconds=entry.seconds)
+
+    def retried(self, shard: str, reason: str) -> None:
+        """Write why."""
+        self.event("shard.retried", shard=shard, reason=reason)
+
+    def failed(self, shard: str, reason: str) -> None:
+        """Nothing: the error that ends the run tells it."""
+
+    def _failed(self, error: BaseException) -> None:
+        for shard, reason in getattr(error, "failed", {}).items():
+            self.event("shard.failed", shard=shard, reason=reason)
+        coded = isinstance(error, CodedError)
+        code = error.code if isinstance(error, CodedError) else type(error).__name__
+        message = str(error) if coded or str(error) else code
+        self.event("run.failed", code=code, message=message, exit_code=exit_code(error))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that every JSON reader takes: no lone surrogates, no keys but strings."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_plain(str(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,169 @@
+"""Reading files, removing them, and telling whether they changed."""
+
+import contextlib
+import hashlib
+import io
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Any
+
+import fsspec
+
+from pipelines.storage.faults import patiently, reaching
+from pipelines.storage.folders import paged
+from pipelines.storage.outputs import writing
+from pipelines.storage.urls import is_local, resolve
+
+_BLOCK = 1 << 20
+_READERS = 16  # small files fetched from a store at once
+
+
+def open_input(url: str) -> IO[bytes]:
+    """Open a file for reading, seekable.
+
+    Raises:
+        OSError: here or from the file: a store's own troubles as `StoreFault`, never as what damaged content raises.
+    """
+    fs, path = resolve(url)
+    if is_local(fs):
+        return open(path, "rb")
+    with reaching(url):
+        return io.BufferedReader(_StoreFile(url, fs, patiently(fs, lambda: fs.open(path, "rb", block_size=_BLOCK))))
+
+
+class _StoreFile(io.RawIOBase):
+    """A file in a store, whose errors are OSErrors that can be told from those of damaged content."""
+
+    def __init__(self, url: str, fs: fsspec.AbstractFileSystem, file: IO[bytes]) -> None:
+        self._url, self._fs, self._file = url, fs, file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        with reaching(self._url):
+            # A failed read leaves the file where it was.
+            block = patiently(self._fs, lambda: self._file.read(len(buffer)))
+        buffer[: len(block)] = block
+        return len(block)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def read_range(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
+    """Yield the bytes [start, end) of a seekable file in blocks; fewer if it ends before."""
+    file.seek(start)
+    while start < end and (block := file.read(min(_BLOCK, end - start))):
+        start += len(block)
+        yield block
+
+
+def exists(url: str) -> bool:
+    """Tell whether there is a file at `url`."""
+    fs, path = resolve(url)
+    with reaching(url):
+        return bool(fs.exists(path) if is_local(fs) else patiently(fs, lambda: fs.exists(path)))
+
+
+def size_of(url: str) -> int | None:
+    """Return the size of a file in bytes; None if there is none."""
+    fs, path = resolve(url)
+    with contextlib.suppress(FileNotFoundError), reaching(url):
+        return int(fs.size(path) if is_local(fs) else patiently(fs, lambda: fs.size(path)))
+    return None
+
+
+def remove(url: str) -> None:
+    """Remove a file; it may be gone already."""
+    fs, path = resolve(url)
+    with contextlib.suppress(FileNotFoundError), reaching(url):
+        patiently(fs, lambda: fs.rm_file(path))
+
+
+def read_all(urls: list[str]) -> list[bytes]:
+    """Return the contents of small files of one store, fetched at once where the store can."""
+    if not urls:
+        return []
+    fs, _ = resolve(urls[0])
+    paths = [resolve(url)[1] for url in urls]
+    # Not `fs.cat`, which takes a `[` in a name for a wildcard.
+    with reaching(urls[0]), ThreadPoolExecutor(1 if is_local(fs) else _READERS) as pool:
+        return list(pool.map(lambda path: patiently(fs, lambda: fs.cat_file(path)), paths))
+
+
+def make_folder(url: str) -> None:
+    """Make a folder, where the store has such a thing; a bucket must be there.
+
+    Raises:
+        PipelineError: `url.no_bucket`, `url.unusable`, `output.not_writable`.
+    """
+    fs, path = resolve(url)
+    with writing(url), reaching(url):
+        if not in_bucket(fs, path):
+            fs.makedirs(path, exist_ok=True)
+
+
+def in_bucket(fs: fsspec.AbstractFileSystem, path: str) -> bool:
+    """Tell whether a store has buckets and no folders, after a look at the bucket of `path`.
+
+    Raises:
+        PipelineError: `url.no_bucket`.
+    """
+    pages = paged(fs, path)
+    if pages is not None:
+        next(pages)
+    return pages is not None
+
+
+class ContentIdentity:
+    """Says what the content of byte ranges of one file is, so that a change of it is seen.
+
+    Local files are read and hashed. A store's own word (ETag, MD5, else times) is taken for its objects,
+    and holds for the whole object.
+    """
+
+    def __init__(self, url: str, file: IO[bytes]) -> None:
+        fs, path = resolve(url)
+        self._file = file
+        self._word: str | None = None
+        if not is_local(fs):
+            with reaching(url):
+                self._word = _store_identity(patiently(fs, lambda: fs.info(path)))
+
+    def of(self, ranges: Iterable[tuple[int, int]]) -> str:
+        """Return the identity of the bytes in half-open `(start, end)` ranges."""
+        if self._word is not None:
+            return self._word
+        digest = hashlib.blake2b(digest_size=16)
+        for start, end in ranges:
+            for block in read_range(self._file, start, end):
+                digest.update(block)
+        return digest.hexdigest()
+
+
+def _store_identity(info: dict[str, Any]) -> str:
+    keys = (
+        "ETag",
+        "etag",
+        "md5Hash",
+        "content_md5",
+        "checksum",
+        "mtime",
+        "LastModified",
+        "last_modified",
+        "created",
+    )
+    word = next((f"{key}={info[key]}" for key in keys if info.get(key)), "")
+    return f"{word} size={info.get('size')}"

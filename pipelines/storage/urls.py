@@ -1,0 +1,67 @@
+"""Names of files, and the stores that they are in."""
+
+import os
+import re
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from pipelines.errors import PipelineError
+from pipelines.storage.faults import reaching
+from pipelines.storage.options import is_protocol, options_for
+
+_LOCAL = LocalFileSystem()
+_ONE_SLASH = re.compile(r"([a-z][a-z0-9+.-]*):/(?!/)(.*)")
+
+
+def resolve(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
+    """Return the file system of `url` and the path in it (absolute where local).
+
+    What has no `://` is a local path, whatever else its name holds; but for `s3:/bucket`, which `pathlib` makes of a
+    URL, and which is refused.
+
+    Raises:
+        PipelineError: `url.unusable`.
+    """
+    protocol, mark, rest = url.partition("://")
+    if not mark or url.startswith("/"):
+        if (cut := _ONE_SLASH.fullmatch(url)) and is_protocol(cut[1]):
+            remedy = f" Write {cut[1]}://{cut[2]}, as a string: a pathlib.Path takes a slash away."
+            raise PipelineError("url.unusable", url=url, reason="it has one slash too few", remedy=remedy)
+        return _LOCAL, _local_path(url)
+    if protocol in _LOCAL.protocol:
+        return _LOCAL, _local_path(rest)
+    with reaching(url, passes=()):
+        # fsspec's own `url_to_fs` would take a `::` in a name for a chain of stores.
+        kind = fsspec.get_filesystem_class(protocol)
+        options = options_for(protocol) | kind._get_kwargs_from_urls(url)
+        return fsspec.filesystem(protocol, **options), kind._strip_protocol(url)
+
+
+def _local_path(path: str) -> str:
+    return os.path.join(os.getcwd(), os.path.expanduser(path)).rstrip("/") or "/"
+
+
+def is_local(fs: fsspec.AbstractFileSystem) -> bool:
+    """Tell whether a file system is this machine's own."""
+    return isinstance(fs, LocalFileSystem)
+
+
+def absolute(url: str) -> str:
+    """Return the one spelling of `url` that this program stores: a local path without links, or a URL.
+
+    >>> absolute("memory://folder/a.txt"), absolute("file:///data//x/../a.txt")
+    ('memory:///folder/a.txt', '/data/a.txt')
+    """
+    fs, path = resolve(url)
+    return spell(fs, os.path.realpath(path) if is_local(fs) else path)
+
+
+def spell(fs: fsspec.AbstractFileSystem, path: str) -> str:
+    """Return the absolute path or the URL of a path in a file system."""
+    return path if is_local(fs) else fs.unstrip_protocol(path)
+
+
+def join(folder: str, *names: str) -> str:
+    """Join a folder and names below it; all stores take forward slashes."""
+    return "/".join([folder.rstrip("/"), *names])

@@ -1,0 +1,53 @@
+"""What a run knows of its failures."""
+
+import pytest
+
+from pipelines.engines import GIVE_UP, KEPT, TRIES, Tries
+from pipelines.errors import PipelineError
+
+
+class Listener:
+    def __init__(self):
+        self.retries = self.failures = 0
+
+    def retried(self, shard, reason):
+        self.retries += 1
+
+    def failed(self, shard, reason):
+        self.failures += 1
+
+
+def test_a_shard_is_tried_so_often_and_one_that_is_done_in_between_keeps_the_run_going():
+    tries = Tries(listener := Listener())
+    for number in range(10 * GIVE_UP):
+        tries.total += 1
+        again = [tries.again(f"s{number}", "why") for _ in range(TRIES)]
+        assert again == [True] * (TRIES - 1) + [False]
+        if number % (GIVE_UP - 1) == 0:
+            tries.done("other")
+        tries.check()
+    assert listener.retries == 10 * GIVE_UP * (TRIES - 1)
+    assert listener.failures == 10 * GIVE_UP
+    with pytest.raises(PipelineError, match=r"200 of 200 shards failed.*all others are done"):
+        tries.end()
+
+
+def test_failures_in_a_row_end_the_run_with_what_is_known_so_far():
+    tries = Tries(Listener())
+    tries.never("changed", "another input")
+    for number in range(GIVE_UP):
+        tries.check()
+        for _ in range(TRIES):
+            tries.again(f"s{number}", "[output.not_writable] no room")
+    with pytest.raises(PipelineError, match=r"gave up(.|\n)*changed: another input\n  s0: \[output.not_writable\]"):
+        tries.check()
+
+
+def test_a_million_failures_keep_few_reasons():
+    tries = Tries(Listener())
+    for number in range(50 * KEPT):
+        tries.never(f"s{number}", "why")
+    with pytest.raises(PipelineError, match=f"{50 * KEPT} of 0 shards failed") as caught:
+        tries.end()
+    assert caught.value.count == 50 * KEPT
+    assert list(caught.value.failed) == [f"s{number}" for number in range(KEPT)]
