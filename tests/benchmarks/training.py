@@ -14,14 +14,16 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import torch
 
 from spanmarker_core.bundle import packer_of
 from spanmarker_core.data import read_annotated
 from spanmarker_core.training.encoder import new_model
-from spanmarker_core.training.examples import SpanExamples
-from spanmarker_core.training.run import SpanLoss
+from spanmarker_core.training.examples import Examples
+from spanmarker_core.training.loss import SpanLoss
 from spanmarker_core.training.settings import TrainingSettings
+from spanmarker_core.training.source import SentenceWindows
 from tests.benchmarks.ratios import speedup, spread
 
 FORMS = {
@@ -70,20 +72,14 @@ def stepper(sentences: list, labels: list, arguments: argparse.Namespace, settin
     """Return what does the steps over all sentences, on a model of its own."""
     torch.manual_seed(0)
     config, network, tokenizer = new_model(arguments.encoder, labels, settings)
-    examples = SpanExamples(
-        sentences,
-        packer_of(config, tokenizer),
-        config.context,
-        config.labels,
-        config.outside_index,
-        share=settings.gate_share if settings.gate else None,
-    )
+    source = SentenceWindows(sentences, packer_of(config, tokenizer), config.context, labels)
+    examples = Examples(source, config.entity_max_length, settings.gate_share if settings.gate else None)
     loss = SpanLoss(network, settings.gate_weight).to(arguments.device).train()
     optimizer = torch.optim.AdamW(loss.parameters(), lr=1e-5)
 
     def steps() -> None:
         for start in range(0, len(examples), settings.batch_size):
-            batch = examples.collate(range(start, min(start + settings.batch_size, len(examples))))
+            batch = examples.batch(np.arange(start, min(start + settings.batch_size, len(examples))))
             targets = {name: batch[name].to(arguments.device) for name in ("labels", "gate", "asked")}
             loss(batch["batch"], **targets)["loss"].backward()
             optimizer.step()
