@@ -56,3 +56,12 @@ def s3(s3_server, tmp_path) -> Iterator[str]:
     """A folder of the test's own in that server's bucket; the environment says where the server is."""
     with s3_server.in_use():
         yield f"s3://test{tmp_path}"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium, for all tests of a session."""
+    from tests.pages.browser import running
+
+    with running() as launched:
+        yield launched

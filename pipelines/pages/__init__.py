@@ -1,0 +1,81 @@
+"""Pages that people read: one self-contained HTML file each, for the eye, offline and on paper.
+
+A page is a template on `base.html.j2`. Its style and its one script, which sorts tables, are inlined and are the only
+ones that its Content-Security-Policy lets run; nothing is fetched. What documents hold is hostile until it went through
+the templates' escaping or `pipelines.pages.text`.
+"""
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pipelines.pages import charts
+from pipelines.pages.figures import decimal, number, percent, seconds, size
+from pipelines.pages.text import shown
+
+#: Pages of hundreds of megabytes help nobody: the lists that templates get are bounded by those who make them.
+_FILTERS = {
+    "number": number,
+    "decimal": decimal,
+    "percent": percent,
+    "seconds": seconds,
+    "size": size,
+    "shown": shown,
+    "meter": charts.meter,
+}
+
+
+def render(template: str, *, title: str, forms: bool = False, **values: Any) -> bytes:
+    """Return a whole page as UTF-8 HTML.
+
+    Args:
+        template: a file of `templates/`, without its `.html.j2`.
+        title: of the page; plain text.
+        forms: whether the page may send forms, to where it came from.
+        values: what the template reads; one that it reads and doesn't get is an error.
+    """
+    text = _environment().get_template(f"{template}.html.j2").render(title=title, policy=policy(forms=forms), **values)
+    return text.encode("utf-8", "replace")  # A lone half of a surrogate pair is no character of UTF-8.
+
+
+@cache
+def policy(*, forms: bool = False) -> str:
+    """Return the Content-Security-Policy of a page: its own style and script, and nothing else."""
+    parts = {
+        "default-src": "'none'",
+        "style-src": _digest(_resource("style.css")),
+        "script-src": _digest(_resource("tables.js")),
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'self'" if forms else "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in parts.items())
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("pipelines.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= _FILTERS
+    # Ours, and digested as they stand: they may not be escaped.
+    environment.globals |= {"style": Markup(_resource("style.css")), "script": Markup(_resource("tables.js"))}
+    return environment
+
+
+@cache
+def _resource(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,79 @@
+"""Numbers as people read them, which still sort as numbers."""
+
+import math
+
+
+class Figure(str):
+    """A number as it is shown, with its `value` for sorting."""
+
+    __slots__ = ("value",)
+    value: float
+
+    def __new__(cls, words: str, value: float) -> "Figure":
+        """Return `words` that stand for `value`."""
+        figure = super().__new__(cls, words)
+        figure.value = value
+        return figure
+
+
+_ABSENT = Figure("–", -math.inf)
+
+
+def number(value: float | None) -> Figure:
+    """Return a count with its thousands set apart.
+
+    >>> number(1234567), number(None)
+    ('1,234,567', '–')
+    """
+    return _ABSENT if value is None else Figure(f"{value:,}", value)
+
+
+def decimal(value: float | None, digits: int = 2) -> Figure:
+    """Return a number with some digits after its point.
+
+    >>> decimal(1234.5), decimal(0.12345, 3)
+    ('1,234.50', '0.123')
+    """
+    return _ABSENT if value is None else Figure(f"{value:,.{digits}f}", value)
+
+
+def percent(value: float | None, digits: int = 1) -> Figure:
+    """Return a share, 0 to 1, in percent.
+
+    >>> percent(0.1234), percent(1.0, 0)
+    ('12.3 %', '100 %')
+    """
+    return _ABSENT if value is None else Figure(f"{100 * value:.{digits}f} %", value)
+
+
+def seconds(value: float | None) -> Figure:
+    """Return a time in the units that suit it.
+
+    >>> seconds(0.0123), seconds(5.25), seconds(75), seconds(3725), seconds(90061)
+    ('12 ms', '5.2 s', '1 min 15 s', '1 h 2 min', '1 d 1 h')
+    """
+    if value is None:
+        return _ABSENT
+    if value < 1:
+        return Figure(f"{1000 * value:.0f} ms", value)
+    if value < 60:
+        return Figure(f"{value:.1f} s", value)
+    whole = round(value)
+    for unit, name, below, below_name in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= unit:
+            return Figure(f"{whole // unit:,} {name} {whole % unit // below} {below_name}", value)
+    return Figure(f"{whole} s", value)
+
+
+def size(value: float | None) -> Figure:
+    """Return bytes in the decimal units that suit them.
+
+    >>> size(999), size(1500), size(2.5e9)
+    ('999 B', '1.5 kB', '2.5 GB')
+    """
+    if value is None:
+        return _ABSENT
+    scaled, units = float(value), ["B", "kB", "MB", "GB", "TB"]
+    while scaled >= 1000 and len(units) > 1:
+        scaled, units = scaled / 1000, units[1:]
+    return Figure(f"{scaled:.0f} B" if units[0] == "B" else f"{scaled:.1f} {units[0]}", value)
