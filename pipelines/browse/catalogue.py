@@ -1,0 +1,153 @@
+"""Which shards of an output are done, and what their entries say of them. No row is read for it."""
+
+import os
+import threading
+import time
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+
+from pipelines.errors import PipelineError
+from pipelines.layout import ROWS, tables_of
+from pipelines.manifest import find_done, identity_digest, plan_path, read_entries
+from pipelines.plan_file import plan_identity
+from pipelines.storage import absolute, exists, join
+from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
+from schemas.manifest import Entry
+
+#: Seconds between two looks at the manifest, and the most of the time that they may take together.
+_LOOK_SECONDS = 2.0
+_LOOK_SHARE = 0.05
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """The finished shards of one job, sorted by name; a shard's number is its place here.
+
+    Attributes:
+        identity: of the job.
+        names: of the shards.
+        rows: for each table, the rows of each shard, int64.
+        totals: for each table, the rows by what they are counted by: label, status, code.
+        having: for each table and such a value, the numbers of the shards that have rows of it, int32, sorted.
+        read_at: when it was read, local time.
+    """
+
+    identity: dict[str, str]
+    names: list[str] = field(default_factory=list)
+    rows: dict[str, np.ndarray] = field(default_factory=dict)
+    totals: dict[str, Counter[str]] = field(default_factory=dict)
+    having: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+    read_at: datetime = field(default_factory=datetime.now)
+
+    def number_of(self, shard: str) -> int | None:
+        """Return a shard's number; None if no such shard is done."""
+        place = bisect_left(self.names, shard)
+        return place if place < len(self.names) and self.names[place] == shard else None
+
+    def count(self, table: str) -> int:
+        """Return the rows of a table."""
+        return int(self.rows[table].sum())
+
+
+def local_folder(output: str) -> str:
+    """Return the path of an output of `spanmarker tag` on this machine.
+
+    Raises:
+        PipelineError: `browse.not_local`, `output.not_a_job`, `browse.not_tagged`.
+    """
+    folder = absolute(output)
+    if "://" in folder:
+        raise PipelineError("browse.not_local", path=output)
+    if not exists(plan_path(folder)):
+        raise PipelineError("output.not_a_job", path=folder, file="plan.jsonl")
+    _identity(folder)
+    return folder
+
+
+def read_catalogue(folder: str) -> Catalogue:
+    """Return what is done in an output folder now.
+
+    A shard counts if its entry is of the job that the folder's plan is of, and its files are there as the entry says.
+
+    Raises:
+        PipelineError: `browse.not_tagged`; what can't be read of the manifest.
+    """
+    catalogue = Catalogue(_identity(folder))
+    job = identity_digest(catalogue.identity)
+    rows = {table.name: array("q") for table in ROWS}
+    having: dict[str, dict[str, array[int]]] = {table.name: {} for table in ROWS}
+    catalogue.totals = {table.name: Counter() for table in ROWS}
+    for entry in read_entries(folder, find_done(folder).done):
+        if entry.job != job:
+            continue  # A run with --force was interrupted before it removed them.
+        number = len(catalogue.names)
+        catalogue.names.append(entry.shard)
+        for table, counted in _counted(entry).items():
+            rows[table].append(entry.outputs[table].rows)
+            catalogue.totals[table].update(counted)
+            for value in counted:
+                having[table].setdefault(value, array("i")).append(number)
+    catalogue.rows = {table: np.asarray(numbers, np.int64) for table, numbers in rows.items()}
+    catalogue.having = {
+        table: {value: np.asarray(numbers, np.int32) for value, numbers in values.items()}
+        for table, values in having.items()
+    }
+    return catalogue
+
+
+def _identity(folder: str) -> dict[str, str]:
+    identity = plan_identity(plan_path(folder))
+    if tables_of(identity) != ROWS:
+        raise PipelineError("browse.not_tagged", path=folder)
+    return identity
+
+
+def _counted(entry: Entry) -> dict[str, dict[str, int]]:
+    statuses = {name: count for name in ("tagged", "empty", "rejected") if (count := entry.counts.get(name, 0))}
+    return {ANNOTATIONS.name: entry.labels, DOCUMENTS.name: statuses, REJECTS.name: entry.reject_codes}
+
+
+class LiveCatalogue:
+    """The catalogue of an output that a run may be writing to: read again when the manifest has changed."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._read()
+
+    def now(self) -> Catalogue:
+        """Return what is done now, or was some seconds ago."""
+        # Whoever comes while another looks takes what there is.
+        if self._lock.acquire(blocking=False):
+            try:
+                if time.monotonic() >= self._next_look:
+                    if self._stamp() != self._seen:
+                        self._read()
+                    else:
+                        self._next_look = time.monotonic() + _LOOK_SECONDS
+            finally:
+                self._lock.release()
+        return self._catalogue
+
+    def refresh(self) -> Catalogue:
+        """Read it again: a file that it names is gone."""
+        with self._lock:
+            self._read()
+        return self._catalogue
+
+    def _read(self) -> None:
+        began = time.monotonic()
+        self._seen = self._stamp()
+        self._catalogue = read_catalogue(self._folder)
+        took = time.monotonic() - began
+        self._next_look = time.monotonic() + max(_LOOK_SECONDS, took / _LOOK_SHARE)
+
+    def _stamp(self) -> tuple[int, ...]:
+        # Entries appear and go by name, which changes the folder's time.
+        paths = (join(self._folder, "manifest"), plan_path(self._folder))
+        return tuple(os.stat(path).st_mtime_ns if os.path.exists(path) else 0 for path in paths)

@@ -1,0 +1,452 @@
+"""Rows of finished shards, by DuckDB: a page of them at a time, in bounded time and memory.
+
+DuckDB is given the files of some shards at a time, more each time, and never all: what it holds of a file adds up where
+there are hundreds of thousands, and where rows are wanted as they are stored the first shards mostly have enough.
+
+A row is known by its shard and its number in that shard's file. A page begins after such a row, so no page costs more
+than the first. Values only ever reach DuckDB as parameters; names in a statement are this module's own.
+"""
+
+import contextlib
+import os
+import re
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.browse.catalogue import Catalogue
+from pipelines.browse.problems import Problem, too_slow
+from pipelines.errors import PipelineError
+from pipelines.layout import table_path
+from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
+
+try:
+    import duckdb
+except ImportError as _error:
+    raise PipelineError("browse.not_installed", reason=_error) from _error
+
+#: Seconds that a page's questions may take.
+SECONDS = 10.0
+#: What DuckDB may hold. It spills nothing to disk.
+MEMORY = "512MB"
+_THREADS = 4
+_AT_ONCE = 2  # pages that ask at the same time; others wait
+#: Rows and files of the shards that are asked first, and the most that are asked at once.
+_FIRST_ROWS, _MOST_ROWS = 200_000, 4_000_000
+_FIRST_FILES, _MOST_FILES = 16, 1024
+#: In the name of a folder these mean something to DuckDB, or can't be told to it.
+_SPECIAL = re.compile("[*?\\[\\]{}\\\\\ud800-\udfff]")
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A row of a table: its shard, and its number in the shard's file; -1 is before the first."""
+
+    shard: str
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which rows of a table are asked for, and in which order.
+
+    Attributes:
+        table: annotations, documents or rejects.
+        text: what the text (of rejects and documents the id) has in it, or is; in any case of letters. Empty: any.
+        whole: whether it is all of the text.
+        value: label, status or code; empty: any.
+        least, most: bounds of the score, inclusive, as float32.
+        order: of ORDERS.
+    """
+
+    table: str
+    text: str = ""
+    whole: bool = False
+    value: str = ""
+    least: float | None = None
+    most: float | None = None
+    order: str = "stored"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of the rows: each has the table's columns, `shard` and `row`.
+
+    `after` is where the next page begins, None if there is none. If `whole` is false the time was over before there
+    were enough, and `after` is how far was looked.
+    """
+
+    rows: list[Row]
+    after: Place | None
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many rows are as wanted, by label, status or code. If not `whole`, the time was over: there are more."""
+
+    by_value: Counter[str]
+    whole: bool
+
+
+#: Order -> what rows are sorted by, its type, and whether the greatest comes first. Ties are as stored.
+ORDERS: dict[str, tuple[str, str, bool] | None] = {
+    "stored": None,
+    "score-down": ("score", "FLOAT", True),
+    "score-up": ("score", "FLOAT", False),
+    "text-up": ("lower(text)", "VARCHAR", False),
+    "text-down": ("lower(text)", "VARCHAR", True),
+}
+_TEXTS = {ANNOTATIONS.name: "text", DOCUMENTS.name: "document_id", REJECTS.name: "document_id"}
+_VALUES = {ANNOTATIONS.name: "label", DOCUMENTS.name: "status", REJECTS.name: "code"}
+_COLUMNS = {table.name: list(table.schema.names) for table in (ANNOTATIONS, DOCUMENTS, REJECTS)}
+_FILES = "read_parquet(?, filename = true, file_row_number = true, hive_partitioning = false)"
+
+
+class _OutOfTime(Exception):
+    """The time of a page is over."""
+
+
+class Gone(Exception):
+    """A file of a shard is not there any longer: a run has removed it."""
+
+
+class Database:
+    """Asks the tables of one output folder.
+
+    Args:
+        folder: the output, on this machine.
+        memory: what DuckDB may hold, as it spells it.
+        seconds: that the questions of one page may take together.
+    """
+
+    def __init__(self, folder: str, memory: str = MEMORY, seconds: float = SECONDS) -> None:
+        self.seconds = seconds
+        self._stack = contextlib.ExitStack()
+        self._folder = folder
+        if _SPECIAL.search(folder):
+            # A link outside of it, whose name is plain.
+            scratch = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="spanmarker-browse-"))
+            self._folder = f"{scratch}/output"
+            os.symlink(folder, self._folder)
+        self._slots = threading.Semaphore(_AT_ONCE)
+        self._asking: set[duckdb.DuckDBPyConnection] = set()
+        self._connection = duckdb.connect(
+            ":memory:",
+            config={
+                "memory_limit": memory,
+                "threads": min(_THREADS, os.cpu_count() or 1),
+                "temp_directory": "",
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+            },
+        )
+        quoted = self._folder.replace("'", "''")
+        self._connection.execute(f"SET allowed_directories = ['{quoted}/']")
+        self._connection.execute("SET enable_external_access = false")
+        self._connection.execute("SET lock_configuration = true")
+
+    def close(self) -> None:
+        """Break off what is being asked, and forget the folder."""
+        for cursor in list(self._asking):
+            cursor.interrupt()
+        for _ in range(_AT_ONCE):
+            self._slots.acquire(timeout=1)
+        self._connection.close()
+        self._stack.close()
+
+    @contextlib.contextmanager
+    def asking(self, seconds: float | None = None) -> Iterator["Questions"]:
+        """Ask for a page, for so long.
+
+        Raises:
+            Problem: others are asking, the time is over, the memory is too small or a file is damaged.
+            Gone: a file isn't there any longer.
+        """
+        limit = self.seconds if seconds is None else seconds
+        deadline = time.monotonic() + limit
+        if not self._slots.acquire(timeout=limit):
+            raise too_slow("Other pages are being looked up. Try again in a moment.")
+        over = threading.Event()
+        cursor = self._connection.cursor()
+        self._asking.add(cursor)
+        watch = threading.Thread(target=_interrupt, args=(cursor, deadline, over), daemon=True)
+        watch.start()
+        try:
+            yield Questions(cursor, self._folder, deadline)
+        except _OutOfTime:
+            raise too_slow(
+                f"It was broken off after {limit:g} seconds. Ask for less: a label, a least score, or rows as stored."
+            ) from None
+        except duckdb.OutOfMemoryException:
+            words = "The rows that this compares do not fit in the memory that this page allows itself. Ask for less."
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "This takes too much memory", words) from None
+        finally:
+            over.set()
+            watch.join()
+            self._asking.discard(cursor)
+            cursor.close()
+            self._slots.release()
+
+
+def _interrupt(cursor: "duckdb.DuckDBPyConnection", deadline: float, over: threading.Event) -> None:
+    # Again and again, since one that comes between two questions is lost.
+    if not over.wait(max(0.0, deadline - time.monotonic())):
+        cursor.interrupt()
+        while not over.wait(0.05):
+            cursor.interrupt()
+
+
+class Questions:
+    """What one page asks. Its time runs from `Database.asking` on."""
+
+    def __init__(self, cursor: "duckdb.DuckDBPyConnection", folder: str, deadline: float) -> None:
+        self._cursor, self._folder, self._deadline = cursor, folder, deadline
+
+    def page(self, catalogue: Catalogue, wanted: Wanted, after: Place | None, limit: int) -> Page:
+        """Return the first `limit` rows after a place.
+
+        Args:
+            catalogue: the shards that are done.
+            wanted: which rows.
+            after: a row of a shard in the catalogue; None begins.
+            limit: rows of a page.
+        """
+        if ORDERS[wanted.order] is None:
+            return self._as_stored(catalogue, wanted, after, limit)
+        return self._sorted(catalogue, wanted, after, limit)
+
+    def counts(self, catalogue: Catalogue, wanted: Wanted) -> Counts:
+        """Return how many rows are as wanted. Whatever the catalogue tells is not counted."""
+        if not wanted.text and wanted.least is None and wanted.most is None:
+            totals = catalogue.totals[wanted.table]
+            known = Counter({wanted.value: totals[wanted.value]}) if wanted.value else totals
+            return Counts(Counter({value: count for value, count in known.items() if count}), True)
+        value, counted = _VALUES[wanted.table], Counter[str]()
+        where, parameters = _condition(wanted)
+        statement = f"SELECT {value}, count(*) FROM {_FILES} WHERE {where} GROUP BY ALL"
+        for shards in _growing(catalogue, wanted, None):
+            try:
+                found = self._ask(statement, [self._paths(catalogue, wanted.table, shards), *parameters])
+            except _OutOfTime:
+                return Counts(counted, False)
+            for name, count in found:
+                counted[name] += count
+        return Counts(counted, True)
+
+    def row(self, table: str, place: Place) -> Row | None:
+        """Return a row of a finished shard; None if it has none of this number."""
+        columns = ", ".join(_COLUMNS[table])
+        statement = f"SELECT {columns}, filename, file_row_number FROM {_FILES} WHERE file_row_number = ?"
+        found = self._ask(statement, [[self._path(table, place.shard)], place.row])
+        return _rows(table, found)[0] if found else None
+
+    def documents_of(self, owners: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Row]:
+        """Return the rows of documents by (shard, document id), of those that were tagged."""
+        if not owners:
+            return {}
+        shards = sorted({shard for shard, _ in owners})
+        ids = sorted({document_id for _, document_id in owners})
+        statement = (
+            f"SELECT {', '.join(_COLUMNS[DOCUMENTS.name])}, filename, file_row_number FROM {_FILES} "
+            "WHERE status = 'tagged' AND list_contains(?, document_id)"
+        )
+        if len(ids) == 1:  # which lets DuckDB pass over row groups
+            statement = statement.replace("list_contains(?, document_id)", "document_id = ?")
+        paths = [self._path(DOCUMENTS.name, shard) for shard in shards]
+        found = _rows(DOCUMENTS.name, self._ask(statement, [paths, ids[0] if len(ids) == 1 else ids]))
+        by_owner = {(row["shard"], row["document_id"]): row for row in found}
+        return {owner: by_owner[owner] for owner in owners if owner in by_owner}
+
+    def entities(self, shard: str, document_id: str, start: int, end: int, limit: int) -> list[Row]:
+        """Return the entities of a document that overlap characters [start, end), in reading order, `limit` at most."""
+        return _rows(
+            ANNOTATIONS.name,
+            self._ask(
+                f"SELECT {', '.join(_COLUMNS[ANNOTATIONS.name])}, filename, file_row_number FROM {_FILES} "
+                "WHERE document_id = ? AND char_start < ? AND char_end > ? "
+                "ORDER BY char_start, char_end DESC, entity_id LIMIT ?",
+                [[self._path(ANNOTATIONS.name, shard)], document_id, end, start, limit],
+            ),
+        )
+
+    def crossing(self, shard: str, document_id: str, at: int) -> int | None:
+        """Return the first character of the entities of a document that hold both sides of `at`; None if none does."""
+        statement = (
+            f"SELECT min(char_start) FROM {_FILES} WHERE document_id = ? AND char_start < ? AND char_end > ?"
+        )
+        return self._ask(statement, [[self._path(ANNOTATIONS.name, shard)], document_id, at, at])[0][0]
+
+    def surfaces(self, shard: str, document_id: str) -> Iterator[tuple[int, int, str]]:
+        """Yield (char_start, char_end, text) of all entities of a document."""
+        with self._timed():
+            self._cursor.execute(
+                f"SELECT char_start, char_end, text FROM {_FILES} WHERE document_id = ?",
+                [[self._path(ANNOTATIONS.name, shard)], document_id],
+            )
+            while found := self._cursor.fetchmany(10_000):
+                yield from found
+
+    def _as_stored(self, catalogue: Catalogue, wanted: Wanted, after: Place | None, limit: int) -> Page:
+        where, parameters = _condition(wanted)
+        found: list[Row] = []
+        for shards in _growing(catalogue, wanted, after):
+            within, first = where, parameters
+            if after is not None and catalogue.names[shards[0]] == after.shard:
+                within, first = f"{where} AND file_row_number > ?", [*parameters, after.row]
+            # Without ORDER BY, DuckDB gives rows as they lie in the files, and these in the order of their list.
+            statement = (
+                f"SELECT {', '.join(_COLUMNS[wanted.table])}, filename, file_row_number FROM {_FILES} "
+                f"WHERE {within} LIMIT {limit + 1 - len(found)}"
+            )
+            try:
+                rows = self._ask(statement, [self._paths(catalogue, wanted.table, shards), *first])
+            except _OutOfTime:
+                begin = Place(catalogue.names[shards[0]], -1)
+                return Page(found, after if after is not None and after.shard == begin.shard else begin, False)
+            found += _rows(wanted.table, rows)
+            if len(found) > limit:
+                return Page(found[:limit], _place(found[limit - 1]))
+        return Page(found, None)
+
+    def _sorted(self, catalogue: Catalogue, wanted: Wanted, after: Place | None, limit: int) -> Page:
+        order = ORDERS[wanted.order]
+        assert order is not None
+        key, kind, falling = order
+        where, parameters = _condition(wanted)
+        if after is not None:
+            last = self._ask(
+                f"SELECT {key} FROM {_FILES} WHERE file_row_number = ?",
+                [[self._path(wanted.table, after.shard)], after.row],
+            )
+            if not last:
+                return Page([], None)
+            where += (
+                f" AND ({key} {'<' if falling else '>'} ?::{kind} OR ({key} = ?::{kind} AND "
+                "(filename > ? OR (filename = ? AND file_row_number > ?))))"
+            )
+            path = self._path(wanted.table, after.shard)
+            parameters = [*parameters, last[0][0], last[0][0], path, path, after.row]
+        statement = (
+            f"SELECT {', '.join(_COLUMNS[wanted.table])}, filename, file_row_number, {key} FROM {_FILES} WHERE {where} "
+            f"ORDER BY {key} {'DESC' if falling else 'ASC'}, filename, file_row_number LIMIT {limit + 1}"
+        )
+        best: list[tuple[Any, ...]] = []
+        for shards in _growing(catalogue, wanted, None):
+            best += self._ask(statement, [self._paths(catalogue, wanted.table, shards), *parameters])
+            best.sort(key=lambda found: found[-3:-1])
+            best.sort(key=lambda found: found[-1], reverse=falling)  # Equal ones stay as they were.
+            del best[limit + 1 :]
+        rows = _rows(wanted.table, [found[:-1] for found in best])
+        return Page(rows[:limit], _place(rows[limit - 1]) if len(rows) > limit else None)
+
+    def _paths(self, catalogue: Catalogue, table: str, shards: np.ndarray) -> list[str]:
+        return [self._path(table, catalogue.names[number]) for number in shards]
+
+    def _path(self, table: str, shard: str) -> str:
+        return table_path(self._folder, table, shard)
+
+    def _ask(self, statement: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
+        with self._timed():
+            return self._cursor.execute(statement, parameters).fetchall()
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[None]:
+        if time.monotonic() >= self._deadline:
+            raise _OutOfTime
+        try:
+            yield
+        except duckdb.InterruptException:
+            raise _OutOfTime from None
+        except duckdb.OutOfMemoryException:
+            raise
+        except duckdb.IOException as error:
+            raise Gone(str(error)) from error
+        except duckdb.Error as error:
+            words = f"A file of these rows can't be read: {error}"
+            raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Damaged rows", words) from error
+
+
+def retrying(work: Callable[[Catalogue], Any], now: Callable[[], Catalogue], refresh: Callable[[], Catalogue]) -> Any:
+    """Do `work` with the catalogue of now; once more with a new one if a run has removed a file of it.
+
+    Raises:
+        Problem: a file is gone again.
+    """
+    try:
+        return work(now())
+    except Gone:
+        try:
+            return work(refresh())
+        except Gone as error:
+            words = f"A file of these rows isn't there: {error}. A run may be replacing it: try again in a moment."
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "Rows are gone", words) from error
+
+
+def _condition(wanted: Wanted) -> tuple[str, list[Any]]:
+    """Return what rows must meet, as SQL with its parameters."""
+    conditions, parameters = ["true"], list[Any]()
+
+    def add(condition: str, value: object) -> None:
+        conditions.append(condition)
+        parameters.append(value)
+
+    if wanted.value:
+        add(f"{_VALUES[wanted.table]} = ?", wanted.value)
+    if wanted.text:
+        text = _TEXTS[wanted.table]
+        add(f"lower({text}) = lower(?)" if wanted.whole else f"contains(lower({text}), lower(?))", wanted.text)
+    # Scores are float32: 0.9 is meant to find what was stored for 0.9.
+    if wanted.least is not None:
+        add("score >= ?::FLOAT", wanted.least)
+    if wanted.most is not None:
+        add("score <= ?::FLOAT", wanted.most)
+    return " AND ".join(conditions), parameters
+
+
+def _growing(catalogue: Catalogue, wanted: Wanted, after: Place | None) -> Iterator[np.ndarray]:
+    """Yield numbers of the shards that may have such rows, in order, more of them each time.
+
+    The shard that `after` is in comes alone, first.
+    """
+    rows = catalogue.rows[wanted.table]
+    having = catalogue.having[wanted.table]
+    shards = having.get(wanted.value, np.empty(0, np.int32)) if wanted.value else np.flatnonzero(rows)
+    if after is not None:
+        first = catalogue.number_of(after.shard)
+        assert first is not None
+        shards = shards[shards >= first]
+        if len(shards) and shards[0] == first:
+            yield shards[:1]
+            shards = shards[1:]
+    ends = np.cumsum(rows[shards])
+    most_rows, most_files, start = _FIRST_ROWS, _FIRST_FILES, 0
+    while start < len(shards):
+        before = ends[start - 1] if start else 0
+        end = int(np.searchsorted(ends, before + most_rows, side="right"))
+        end = min(max(end, start + 1), start + most_files, len(shards))
+        yield shards[start:end]
+        start = end
+        most_rows, most_files = min(2 * most_rows, _MOST_ROWS), min(2 * most_files, _MOST_FILES)
+
+
+def _rows(table: str, found: list[tuple[Any, ...]]) -> list[Row]:
+    names = _COLUMNS[table]
+    return [
+        {**dict(zip(names, values, strict=False)), "shard": Path(values[-2]).stem, "row": values[-1]}
+        for values in found
+    ]
+
+
+def _place(row: Row) -> Place:
+    return Place(row["shard"], row["row"])
