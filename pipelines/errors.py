@@ -146,10 +146,22 @@ class PipelineError(CodedError):
         "--resources as the job's. Shards that are done stay done; the same command does the rest.",
         "engine.lost": "the Dask scheduler at {address} is gone: {reason}. Shards that are done stay done; "
         "when it is back, the same command does the rest.",
+        # browse
+        "browse.not_installed": "spanmarker browse looks into the rows with DuckDB, which can't be loaded: {reason}. "
+        "Install it: pip install 'spanmarker-pipelines[browse]'.",
+        "browse.not_local": "{path} is in a store, and spanmarker browse reads a folder of this machine. "
+        "Copy the output here, or mount it, and browse that.",
+        "browse.not_tagged": "{path} holds samples and no entities. Name the --output of a `spanmarker tag`.",
+        "browse.port_unusable": "port {port} of 127.0.0.1 can't be used: {reason}. Choose another --port; 0 takes one "
+        "that is free.",
         # experiments
         "experiment.changed": "{count} runs in {output} were begun with something else:\n{runs}\nResults of two kinds "
         "are never mixed: choose another --output, or make them anew by name with --redo.",
         "experiment.encoder_missing": "the encoder {path} has no files. Name its folder with --encoder.",
+        "report.not_readable": "{path} is no report to compare: {problem}. Name folders that "
+        "`spanmarker evaluate --report` wrote.",
+        "compare.other_data": "{first} and {second} are reports of other data: {problem}. Evaluate both models on the same "
+        "data.",
         "experiment.no_such_run": "no run's name begins with {prefix!r}. Names are DATASET/CONFIG/SIZE/SEED, such as "
         "{first}.",
         "experiment.bad_predictions": "{path}, line {line}: {problem}. A command writes one line a sentence of the "
