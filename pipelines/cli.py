@@ -6,6 +6,7 @@ from types import FrameType
 
 import typer
 
+from pipelines.commands.browse import browse
 from pipelines.commands.card import card
 from pipelines.commands.evaluate import evaluate
 from pipelines.commands.experiment import experiment
@@ -35,6 +36,7 @@ app = typer.Typer(
 app.command(context_settings={"allow_extra_args": True}, epilog=_EXIT_CODES)(tag)
 app.command(context_settings={"allow_extra_args": True}, epilog=_EXIT_CODES)(prepare)
 app.command()(status)
+app.command()(browse)
 app.command()(train)
 app.command()(evaluate)
 app.command()(experiment)

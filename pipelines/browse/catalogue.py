@@ -118,6 +118,7 @@ class LiveCatalogue:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._lock = threading.Lock()
+        self._next_look = 0.0
         self._read()
 
     def now(self) -> Catalogue:

@@ -282,9 +282,7 @@ class Questions:
 
     def crossing(self, shard: str, document_id: str, at: int) -> int | None:
         """Return the first character of the entities of a document that hold both sides of `at`; None if none does."""
-        statement = (
-            f"SELECT min(char_start) FROM {_FILES} WHERE document_id = ? AND char_start < ? AND char_end > ?"
-        )
+        statement = f"SELECT min(char_start) FROM {_FILES} WHERE document_id = ? AND char_start < ? AND char_end > ?"
         return self._ask(statement, [[self._path(ANNOTATIONS.name, shard)], document_id, at, at])[0][0]
 
     def surfaces(self, shard: str, document_id: str) -> Iterator[tuple[int, int, str]]:
@@ -331,9 +329,10 @@ class Questions:
             )
             if not last:
                 return Page([], None)
+            beyond = "<" if falling else ">"
             where += (
-                f" AND ({key} {'<' if falling else '>'} ?::{kind} OR ({key} = ?::{kind} AND "
-                "(filename > ? OR (filename = ? AND file_row_number > ?))))"
+                f" AND {key} {beyond}= ?::{kind} AND ({key} {beyond} ?::{kind} OR "
+                "filename > ? OR (filename = ? AND file_row_number > ?))"
             )
             path = self._path(wanted.table, after.shard)
             parameters = [*parameters, last[0][0], last[0][0], path, path, after.row]

@@ -1,0 +1,108 @@
+"""What an address asks for, checked. It names shards and numbers of rows, never a path."""
+
+import math
+import re
+from urllib.parse import parse_qsl, urlencode
+
+from pipelines.browse.catalogue import Catalogue
+from pipelines.browse.problems import bad_request, not_found
+from pipelines.browse.queries import Place
+
+#: Characters that are searched for at most.
+MAX_TEXT = 1000
+_MAX_FIELDS = 20
+_NUMBER = re.compile(r"[0-9]{1,15}")
+
+
+class Asked:
+    """The fields of an address's query.
+
+    Raises:
+        Problem: from the start, or from what reads a field, if that is not as it must be.
+    """
+
+    def __init__(self, query: str) -> None:
+        try:
+            pairs = parse_qsl(query, keep_blank_values=True, errors="replace", max_num_fields=_MAX_FIELDS)
+        except ValueError:
+            raise bad_request(f"An address has at most {_MAX_FIELDS} fields.") from None
+        self._fields = dict(pairs)
+        if len(self._fields) < len(pairs):
+            raise bad_request("A field is there twice.")
+
+    def text(self, name: str) -> str:
+        """Return a field without space at its edges; empty if it isn't there."""
+        text = self._fields.get(name, "").strip()
+        if len(text) > MAX_TEXT:
+            raise bad_request(f"It is longer than {MAX_TEXT:,} characters.")
+        return text
+
+    def flag(self, name: str) -> bool:
+        """Tell whether a field is there and not empty."""
+        return bool(self.text(name))
+
+    def one_of(self, name: str, choices: dict[str, str], default: str) -> str:
+        """Return a field that is one of some."""
+        value = self.text(name) or default
+        if value not in choices:
+            raise bad_request(f"{name} is none of {', '.join(choices)}.")
+        return value
+
+    def share(self, name: str) -> float | None:
+        """Return a number from 0 to 1; None if there is none."""
+        text = self.text(name)
+        if not text:
+            return None
+        try:
+            number = float(text.replace(",", "."))
+        except ValueError:
+            number = math.nan
+        if not 0 <= number <= 1:
+            raise bad_request(f"{text[:40]!r} is no score: scores are numbers from 0 to 1.")
+        return number
+
+    def count(self, name: str) -> int | None:
+        """Return a whole number; None if there is none."""
+        text = self.text(name)
+        if text and not _NUMBER.fullmatch(text):
+            raise bad_request(f"{name} is no number.")
+        return int(text) if text else None
+
+    def shard(self, catalogue: Catalogue) -> str:
+        """Return the name of a finished shard."""
+        return _known(self.text("shard"), catalogue)
+
+    def place(self, name: str, catalogue: Catalogue) -> Place | None:
+        """Return a place, as `place_words` spells it, in a finished shard; None if there is none."""
+        text = self.text(name)
+        if not text:
+            return None
+        shard, _, row = text.partition(":")
+        if not _NUMBER.fullmatch(row.removeprefix("-")) or int(row) < -1:
+            raise bad_request(f"{name} is no place.")
+        return Place(_known(shard, catalogue), int(row))
+
+
+def _known(shard: str, catalogue: Catalogue) -> str:
+    if catalogue.number_of(shard) is None:
+        raise not_found("No finished shard has this name. A run may have replaced it since: search again.")
+    return shard
+
+
+def place_words(place: Place) -> str:
+    """Return a place as addresses spell it.
+
+    >>> place_words(Place("a-00000-0123456789abcdef", 7))
+    'a-00000-0123456789abcdef:7'
+    """
+    return f"{place.shard}:{place.row}"
+
+
+def address(path: str, **fields: object) -> str:
+    """Return an address with those fields that are not empty.
+
+    >>> address("/", q="R&D", least=0.5, label="", count=None)
+    '/?q=R%26D&least=0.5'
+    """
+    given = {name: value for name, value in fields.items() if value not in (None, "", False)}
+    return path + ("?" + urlencode(given, errors="replace") if given else "")

@@ -1,0 +1,99 @@
+"""A document's page: one part of its text with the entities in it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pipelines.browse.asked import Asked, address
+from pipelines.browse.catalogue import Catalogue
+from pipelines.browse.parts import MAX_ENTITIES, in_sentence, paragraphs, part_start, part_with, parts_of
+from pipelines.browse.problems import bad_request, not_found
+from pipelines.browse.queries import Place, Questions, Row
+from pipelines.browse.sources import Sources, Text, agrees
+from schemas import ANNOTATIONS, DOCUMENTS
+
+#: Seconds that reading the text back may take.
+_SOURCE_SECONDS = 8.0
+
+
+def document_values(
+    asked: Asked, catalogue: Catalogue, questions: Questions, sources: Sources, tone_of: Callable[[str], int]
+) -> dict[str, Any]:
+    """Return what the page of a document shows.
+
+    Raises:
+        Problem: there is no such document or part.
+    """
+    shard = asked.shard(catalogue)
+    hit, document = _asked_for(asked, shard, questions)
+    tagged = document["status"] == "tagged"
+    text = _text(document, questions, sources) if tagged else Text(None)
+    document_id = document["document_id"]
+
+    def crossing(at: int) -> int | None:
+        return questions.crossing(shard, document_id, at)
+
+    count = parts_of(document["n_characters"])
+
+    def start_of(number: int) -> int:
+        return part_start(number, document["n_characters"], text.text, crossing)
+
+    number = asked.count("part")
+    if number is None:
+        number = 1 if hit is None else 1 + part_with(hit["char_start"], start_of, count)
+    if not 1 <= number <= count:
+        raise not_found(f"This document has {count:,} parts.")
+    start, end = start_of(number - 1), start_of(number)
+    entities = questions.entities(shard, document_id, start, end, MAX_ENTITIES + 1) if tagged else []
+    more, entities = len(entities) > MAX_ENTITIES, entities[:MAX_ENTITIES]
+    fields = {"shard": shard, "hit": hit["row"]} if hit else {"shard": shard, "row": document["row"]}
+    return {
+        "document": document,
+        "problem": text.problem,
+        "hit": hit,
+        "hit_sentence": _sentence(text.text, hit, catalogue, tone_of),
+        "paragraphs": [] if text.text is None else paragraphs(text.text, start, end, entities, tone_of, hit),
+        "entities": entities,
+        "more": MAX_ENTITIES if more else 0,
+        "start": start,
+        "end": end,
+        "part": number,
+        "parts": count,
+        "fields": fields,
+        "previous": address("/document", **fields, part=number - 1) if number > 1 else "",
+        "next": address("/document", **fields, part=number + 1) if number < count else "",
+    }
+
+
+def _asked_for(asked: Asked, shard: str, questions: Questions) -> tuple[Row | None, Row]:
+    """Return the entity that was asked for, if any, and its document or the one that was."""
+    number, row = asked.count("hit"), asked.count("row")
+    if (number is None) == (row is None):
+        raise bad_request("A document is named by its row or by that of an entity in it.")
+    if number is None:
+        assert row is not None
+        document = questions.row(DOCUMENTS.name, Place(shard, row))
+        if document is None:
+            raise not_found("This shard has no such document.")
+        return None, document
+    hit = questions.row(ANNOTATIONS.name, Place(shard, number))
+    if hit is None:
+        raise not_found("This shard has no such entity.")
+    owner = (shard, hit["document_id"])
+    document = questions.documents_of([owner]).get(owner)
+    if document is None:
+        raise not_found("The document of this entity is in no table.")
+    return hit, document
+
+
+def _text(document: Row, questions: Questions, sources: Sources) -> Text:
+    """Return a document's text if all of its entities stand in it where they say."""
+    text = sources.texts([document], _SOURCE_SECONDS)[0]
+    if text.text is None or agrees(text.text, questions.surfaces(document["shard"], document["document_id"])):
+        return text
+    return Text(None, f"its source has changed since it was tagged: {document['source']}")
+
+
+def _sentence(text: str | None, hit: Row | None, catalogue: Catalogue, tone_of: Callable[[str], int]) -> Any:
+    if text is None or hit is None:
+        return None
+    return in_sentence(text, hit, catalogue.identity["language"], tone_of(hit["label"]))

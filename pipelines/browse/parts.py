@@ -1,0 +1,163 @@
+"""A document's text in parts, with its entities: a page stays small however long the document is."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from markupsafe import Markup
+
+from pipelines.pages.text import Mark, highlighted
+from spanmarker_core.sentences import split_sentences
+
+#: Characters of a part, about.
+PART = 12_000
+#: Entities of a part that are shown; one in four characters.
+MAX_ENTITIES = 3000
+#: How far the begin of a part moves back, so as not to cut an entity or a word.
+_BACK, _BACK_TO_SPACE = PART // 2, 200
+#: Marks that are drawn at once: the work grows with their square.
+_MARKS = 60
+_SENTENCE_ROOM = 2000
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A line of a text with its entities marked; `chosen` if it has the entity that was asked for."""
+
+    text: Markup
+    chosen: bool
+
+
+def parts_of(n_characters: int) -> int:
+    """Return how many parts a text has.
+
+    >>> parts_of(0), parts_of(PART), parts_of(PART + 1)
+    (1, 1, 2)
+    """
+    return max(1, -(-n_characters // PART))
+
+
+def part_start(number: int, n_characters: int, text: str | None, crossing: Callable[[int], int | None]) -> int:
+    """Return the first character of a part; that of the part after the last is the end.
+
+    It is `number * PART`, or less where that would cut a word or an entity that began not long before.
+
+    Args:
+        number: from 0.
+        n_characters: of the text.
+        text: None if it can't be had.
+        crossing: the first character of the entities that hold both sides of a place, None if none does.
+
+    >>> part_start(1, 20_000, "x" * 11_990 + " " + "x" * 8009, lambda at: None)
+    11991
+    >>> part_start(1, 20_000, None, {12_000: 11_950, 11_950: None}.get)
+    11950
+    """
+    at = min(number * PART, n_characters)
+    if at in (0, n_characters):
+        return at
+    floor = at - _BACK
+    if text is not None:
+        before = text[at - _BACK_TO_SPACE : at + 1]
+        space = next((place for place in range(len(before) - 1, -1, -1) if before[place].isspace()), None)
+        if space is not None:
+            at = min(at, at - _BACK_TO_SPACE + space + 1)
+    while (start := crossing(at)) is not None and start >= floor:
+        at = start
+    return at
+
+
+def part_with(char_start: int, start_of: Callable[[int], int], parts: int) -> int:
+    """Return the number of the part that has a character; `start_of` gives a part's first."""
+    number = min(char_start // PART, parts - 1)
+    return number + 1 if number + 1 < parts and start_of(number + 1) <= char_start else number
+
+
+def paragraphs(
+    text: str,
+    start: int,
+    end: int,
+    entities: Sequence[Row],
+    tone_of: Callable[[str], int],
+    chosen: Row | None = None,
+) -> list[Paragraph]:
+    """Return characters [start, end) of a text, line by line, with their entities; blank lines are left out.
+
+    Args:
+        text: the document.
+        start, end: in code points.
+        entities: rows of `annotations` that overlap the range, in reading order. Each must stand where it says.
+        tone_of: the tone of a label.
+        chosen: one of them to point out.
+    """
+    found: list[Paragraph] = []
+    for low, high, inside in _lines(text, start, end, entities):
+        has_chosen = chosen is not None and low <= chosen["char_start"] < high
+        parts = []
+        for first, last, few in _pieces(low, high, inside):
+            marks = [_mark(row, first, last, tone_of) for row in few]
+            if chosen is not None and has_chosen and any(row["row"] == chosen["row"] for row in few):
+                marks.append(_mark({**chosen, "label": "this one"}, first, last, tone_of))
+            parts.append(highlighted(text[first:last], marks, limit=last - first))
+        if text[low:high].strip():
+            found.append(Paragraph(Markup("").join(parts), has_chosen))
+    return found
+
+
+def in_sentence(text: str, entity: Row, language: str, tone: int) -> Markup:
+    """Return the sentence that an entity is in, with the entity marked."""
+    start, end = entity["char_start"], entity["char_end"]
+    low = max(0, start - _SENTENCE_ROOM)
+    window = text[low : start + 2 * _SENTENCE_ROOM]
+    first, last = start, end
+    for begin, stop in split_sentences(window, language):
+        if begin <= start - low < stop:
+            first, last = low + begin, max(end, low + stop)
+            break
+    mark = Mark(start - first, end - first, entity["label"], "entity", tone)
+    return highlighted(text[first:last], [mark], limit=320)
+
+
+def _mark(row: Row, low: int, high: int, tone_of: Callable[[str], int]) -> Mark:
+    start, end = max(row["char_start"], low), min(row["char_end"], high)
+    return Mark(start - low, end - low, row["label"], "entity", tone_of(row["label"]))
+
+
+def _lines(text: str, start: int, end: int, entities: Sequence[Row]) -> Iterator[tuple[int, int, list[Row]]]:
+    """Yield (start, end, entities) of the lines in a range; an entity that goes on over several joins them."""
+    low, reach, inside, following = start, start, list[Row](), 0
+    at = start
+    while True:
+        at = text.find("\n", at, end)
+        stop = end if at < 0 else at
+        while following < len(entities) and entities[following]["char_start"] <= stop:
+            inside.append(entities[following])
+            reach = max(reach, entities[following]["char_end"])
+            following += 1
+        if at < 0:
+            yield low, end, inside
+            return
+        at += 1
+        if reach < at:
+            yield low, at - 1, inside
+            low, inside = at, []
+
+
+def _pieces(low: int, high: int, entities: Sequence[Row]) -> Iterator[tuple[int, int, list[Row]]]:
+    """Cut a line between entities, so that each piece has few."""
+    cuts, reach, count = [low], low, 0
+    for row in entities:
+        if count >= _MARKS and row["char_start"] >= reach:
+            cuts.append(row["char_start"])
+            count = 0
+        reach, count = max(reach, row["char_end"]), count + 1
+    following = 0
+    for first, last in pairwise([*cuts, high]):
+        few = []
+        while following < len(entities) and (entities[following]["char_start"] < last or last == high):
+            few.append(entities[following])
+            following += 1
+        yield first, last, few

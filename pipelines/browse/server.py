@@ -1,0 +1,175 @@
+"""HTTP for the pages: on this machine only, reading only.
+
+It listens on 127.0.0.1. A page of the web can have its own name lead there, so a request has to name this machine as
+its host. Answers forbid whatever a page doesn't need: scripts and styles but its own, frames, being embedded, being
+remembered, telling others where their reader came from.
+"""
+
+import http.server
+import re
+import socketserver
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+from pipelines.browse.problems import Problem
+from pipelines.errors import PipelineError
+from pipelines.pages import policy
+from spanmarker_core.errors import CodedError
+
+HOST = "127.0.0.1"
+#: Bytes of the longest address that is read.
+MAX_ADDRESS = 8192
+#: Requests that are answered at once; more are turned away.
+_MOST_REQUESTS = 32
+#: Seconds that a client may take to say what it wants.
+_CLIENT_SECONDS = 20
+_OUR_NAMES = {"127.0.0.1", "localhost", "[::1]"}
+
+Answer = Callable[[str, str], bytes]  # (path, query) -> page; raises Problem
+Told = Callable[[Problem], bytes]
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Answers GET and HEAD on a port of 127.0.0.1.
+
+    Args:
+        port: 0 takes one that is free.
+        answer: makes the page of a path and a query.
+        told: makes the page of a problem.
+
+    Raises:
+        PipelineError: `browse.port_unusable`.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, port: int, answer: Answer, told: Told) -> None:
+        self.answer, self.told = answer, told
+        self._room = threading.BoundedSemaphore(_MOST_REQUESTS)
+        try:
+            super().__init__((HOST, port), _Handler)
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise PipelineError("browse.port_unusable", port=port, reason=reason) from error
+
+    def server_bind(self) -> None:
+        """Bind, without asking a name server for this machine's name."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = HOST, self.server_address[1]
+
+    @property
+    def url(self) -> str:
+        """Where the pages are."""
+        return f"http://{HOST}:{self.server_port}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, if there aren't too many."""
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and make room for another."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that went away; what else is raised here is a bug."""
+        if not isinstance(sys.exception(), OSError):
+            traceback.print_exc()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
+    server_version, sys_version = "spanmarker", ""
+    timeout = _CLIENT_SECONDS
+    #: A connection holds one request, so nothing that follows it is taken for another.
+    protocol_version = "HTTP/1.0"
+    _HEADERS: ClassVar[dict[str, str]] = {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Security-Policy": policy(forms=True) + "; frame-ancestors 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Cache-Control": "no-store",
+    }
+
+    def do_GET(self) -> None:
+        """Answer a page."""
+        path, _, query = self.path.partition("?")
+        try:
+            self._check()
+            self._send(HTTPStatus.OK, self._answer(path, query.partition("#")[0]))
+        except Problem as problem:
+            self._send(problem.status, self.server.told(problem))
+
+    do_HEAD = do_GET
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what can't be read, or another method than GET and HEAD."""
+        status = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
+        words = "Pages can only be read." if status == HTTPStatus.METHOD_NOT_ALLOWED else status.description
+        self._send(status, self.server.told(Problem(status, status.phrase, words)))
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing of requests."""
+
+    def _answer(self, path: str, query: str) -> bytes:
+        """Return a page.
+
+        Raises:
+            Problem: and nothing else.
+        """
+        try:
+            return self.server.answer(path, query)
+        except CodedError as error:
+            raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The output can't be read", str(error)) from error
+        except Problem:
+            raise
+        except Exception as error:
+            traceback.print_exc()
+            words = "The page could not be made; the terminal that spanmarker browse runs in says why."
+            raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of this program", words) from error
+
+    def _check(self) -> None:
+        hosts = self.headers.get_all("Host", [])
+        if len(hosts) != 1 or _host(hosts[0]) not in _OUR_NAMES:
+            words = "This page is for this machine only. Open it as the terminal says, by 127.0.0.1 or localhost."
+            raise Problem(HTTPStatus.FORBIDDEN, "Not this machine", words)
+        if len(self.path) > MAX_ADDRESS:
+            raise Problem(HTTPStatus.REQUEST_URI_TOO_LONG, "Too long", f"An address has at most {MAX_ADDRESS:,} bytes.")
+        if not self.path.startswith("/") or self.path.startswith("//"):
+            raise Problem(HTTPStatus.BAD_REQUEST, "Not an address", "An address begins with one slash.")
+
+    def _send(self, status: HTTPStatus, page: bytes) -> None:
+        self.send_response(status)
+        for name, value in self._HEADERS.items():
+            self.send_header(name, value)
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET, HEAD")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(page)
+
+
+_HOST_HEADER = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+
+
+def _host(value: str) -> str:
+    """Return the name in a Host header, without its port; empty if it is none.
+
+    >>> _host("LOCALHOST:80"), _host("[::1]:80"), _host("127.0.0.1.evil.example"), _host("a@localhost")
+    ('localhost', '[::1]', '127.0.0.1.evil.example', '')
+    """
+    found = _HOST_HEADER.fullmatch(value.strip().lower())
+    return found[1] if found else ""

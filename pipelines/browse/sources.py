@@ -1,0 +1,269 @@
+"""Texts of documents, read back from where they came from: outputs hold none.
+
+A source may be gone, or hold something else by now. So a text is only given if it is known for the one that was tagged,
+by its id and its length; `agrees` then holds entities against it. Only places that a documents table names are read.
+"""
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.manifest import committed_entry
+from pipelines.plan import format_of
+from pipelines.stages.read import DAMAGE, Reject, clean, decompressed, parquet_rows
+from pipelines.storage import join, local_kind, open_input, resolve
+from pipelines.storage.urls import is_local
+from schemas.shards import Shard
+from spanmarker_core.errors import CodedError
+
+#: Characters of the longest text that is read.
+MAX_CHARACTERS = 50_000_000
+#: Bytes that a line of JSON may have beside its text, which has up to twelve a character.
+_BESIDE = 64 << 20
+_KEPT_CHARACTERS = 16_000_000
+_BOM = b"\xef\xbb\xbf"
+
+_GONE = "its source is gone: {source}"
+_CHANGED = "its source has changed since it was tagged: {source}"
+_LATE = "there was no time left to read its source: {source}"
+_PLACELESS = "the documents table does not say where it was in {source}"
+_LONG = "it is longer than {limit:,} characters"
+_UNREADABLE = "its source can't be read: {source}: {reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The text of a document, or in words why there is none."""
+
+    text: str | None
+    problem: str = ""
+
+
+def agrees(text: str, surfaces: Iterable[tuple[int, int, str]]) -> bool:
+    """Tell whether all entities, as (char_start, char_end, text), stand in a text where they say.
+
+    >>> agrees("Ann in York", [(0, 3, "Ann"), (7, 11, "York")]), agrees("Ann in Yorck", [(7, 12, "York")])
+    (True, False)
+    """
+    return all(0 <= start < end and text[start:end] == surface for start, end, surface in surfaces)
+
+
+class Sources:
+    """Reads texts back, and remembers some.
+
+    Args:
+        folder: the output.
+        id_column, text_column: of the job.
+    """
+
+    def __init__(self, folder: str, id_column: str, text_column: str) -> None:
+        self._folder, self._columns = folder, (id_column, text_column)
+        self._kept: OrderedDict[tuple[str, int, str], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def texts(self, documents: list[dict[str, Any]], seconds: float) -> list[Text]:
+        """Return the texts of documents, in order.
+
+        Args:
+            documents: rows of `documents`, each with its `shard`.
+            seconds: after which no further one is read.
+        """
+        deadline = time.monotonic() + seconds
+        found: dict[int, Text] = {}
+        by_source: dict[str, list[int]] = {}
+        for place, document in enumerate(documents):
+            kept = self._remembered(document)
+            problem = self._unread(document)
+            if kept is not None or problem:
+                found[place] = Text(kept, problem if kept is None else "")
+            else:
+                by_source.setdefault(document["source"], []).append(place)
+        for source, places in by_source.items():
+            rows = [documents[place] for place in places]
+            for place, text in zip(places, self._of_source(source, rows, deadline), strict=True):
+                found[place] = text
+                if text.text is not None:
+                    self._remember(documents[place], text.text)
+        return [found[place] for place in range(len(documents))]
+
+    def _unread(self, document: dict[str, Any]) -> str:
+        source = document["source"]
+        if document["source_row"] is None:
+            return _PLACELESS.format(source=source)
+        if document["n_characters"] > MAX_CHARACTERS:
+            return _LONG.format(limit=MAX_CHARACTERS)
+        return ""
+
+    def _of_source(self, source: str, documents: list[dict[str, Any]], deadline: float) -> list[Text]:
+        kind = format_of(source)
+        if kind is None:
+            return [Text(None, _PLACELESS.format(source=source))] * len(documents)
+        if time.monotonic() > deadline:
+            return [Text(None, _LATE.format(source=source))] * len(documents)
+        wanted = {document["source_row"]: document for document in documents}
+        texts: dict[int, Text] = {}
+        problem = _CHANGED.format(source=source)
+        try:
+            path = self._path(source, documents[0]["shard"])
+            for row, document_id, text in _READERS[kind](path, wanted, self._columns, deadline):
+                texts[row] = _checked(wanted[row], document_id, text)
+        except FileNotFoundError:
+            problem = _GONE.format(source=source)
+        except _LateError:
+            problem = _LATE.format(source=source)
+        except DAMAGE:
+            pass  # From some place on it is not what was read.
+        # What other content does to readers, and what keeps a file from being opened.
+        except (pa.ArrowException, OSError, CodedError, ValueError, KeyError, RecursionError) as error:
+            problem = _UNREADABLE.format(source=source, reason=" ".join(str(error).split())[:200])
+        missing = Text(None, problem)
+        return [texts.get(document["source_row"], missing) for document in documents]
+
+    def _path(self, source: str, shard: str) -> str:
+        """Return the path that a table's `source` stands for; in tables, bytes that are no UTF-8 are spelled out."""
+        path = source
+        if "\\" in source and (entry := committed_entry(self._folder, shard)) is not None:
+            paths = [join(entry.source, name) for name in entry.files] or [entry.source]
+            path = next((each for each in paths if clean(each) == source), source)
+        fs, local = resolve(path)
+        if is_local(fs) and local_kind(local)[0] != "file":
+            raise FileNotFoundError(path)  # A pipe would be waited for.
+        return path
+
+    def _remembered(self, document: dict[str, Any]) -> str | None:
+        with self._lock:
+            key = _key(document)
+            if (text := self._kept.get(key)) is not None:
+                self._kept.move_to_end(key)
+            return text
+
+    def _remember(self, document: dict[str, Any], text: str) -> None:
+        with self._lock:
+            self._kept[_key(document)] = text
+            while len(self._kept) > 1 and sum(map(len, self._kept.values())) > _KEPT_CHARACTERS:
+                self._kept.popitem(last=False)
+
+
+class _LateError(Exception):
+    """The time is over."""
+
+
+def _key(document: dict[str, Any]) -> tuple[str, int, str]:
+    return document["source"], document["source_row"], document["document_id"]
+
+
+def _checked(document: dict[str, Any], document_id: Any, text: Any) -> Text:
+    same = isinstance(text, str) and isinstance(document_id, str | int) and not isinstance(document_id, bool)
+    if same and str(document_id) == document["document_id"] and len(text) == document["n_characters"]:
+        return Text(text)
+    return Text(None, _CHANGED.format(source=document["source"]))
+
+
+_Wanted = dict[int, dict[str, Any]]  # source row -> row of `documents`
+_Found = Iterator[tuple[int, Any, Any]]  # source row, id, text
+
+
+def _parquet(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: float) -> _Found:
+    rows = sorted(wanted)
+    with open_input(path) as file:
+        metadata = pq.read_metadata(file)
+    ends: list[int] = []
+    for group in range(metadata.num_row_groups):
+        ends.append((ends[-1] if ends else 0) + metadata.row_group(group).num_rows)
+    for end in ends:
+        # A row group is decoded from its begin on, so those of one are read together.
+        here = [row for row in rows if row < end]
+        rows = rows[len(here) :]
+        if here:
+            yield from _parquet_rows(path, here, columns, deadline)
+
+
+def _parquet_rows(path: str, rows: list[int], columns: tuple[str, str], deadline: float) -> _Found:
+    shard = Shard("", path, "parquet", rows[0], rows[-1] + 1, (), 0, "")
+    for found in parquet_rows(shard, list(dict.fromkeys(columns))):
+        if time.monotonic() > deadline:
+            raise _LateError
+        if isinstance(found, Reject):
+            raise ValueError(found.message)
+        first, batch = found
+        for row in rows:
+            if first <= row < first + len(batch):
+                document_id, text = (_plain(batch[column][row - first].as_py()) for column in columns)
+                yield row, document_id, text
+
+
+def _plain(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _jsonl(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: float) -> _Found:
+    with open_input(path) as file:
+        for offset, document in wanted.items():
+            if time.monotonic() > deadline:
+                raise _LateError
+            file.seek(offset)
+            yield from _record(offset, file.readline(_line_limit(document)), columns)
+
+
+def _compressed(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: float) -> _Found:
+    """Read a compressed file up to the last line that is wanted: no place in it can be gone to."""
+    left = sorted(wanted)
+    kind = format_of(path) or ""
+    with open_input(path) as file:
+        position, line = 0, b""  # `line` is what is known of the line at left[0]
+        for block in decompressed(file, kind):
+            if time.monotonic() > deadline:
+                raise _LateError
+            start = 0
+            while left and left[0] < position + len(block):
+                start = max(start, left[0] - position)
+                stop = block.find(b"\n", start)
+                line += block[start : len(block) if stop < 0 else stop]
+                if stop < 0:
+                    if len(line) > _line_limit(wanted[left[0]]):
+                        return
+                    break
+                yield from _record(left.pop(0), line, columns)
+                start, line = stop, b""
+            if not left:
+                return
+            position += len(block)
+        if line:
+            yield from _record(left[0], line, columns)
+
+
+def _line_limit(document: dict[str, Any]) -> int:
+    return _BESIDE + 12 * int(document["n_characters"])
+
+
+def _record(offset: int, line: bytes, columns: tuple[str, str]) -> _Found:
+    try:
+        values = json.loads(line.removeprefix(_BOM) if offset == 0 else line)
+        yield offset, values[columns[0]], values[columns[1]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return  # The file has changed.
+
+
+def _text(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: float) -> _Found:
+    for row, document in wanted.items():
+        limit = 4 * document["n_characters"] + len(_BOM)
+        with open_input(path) as file:
+            content = file.read(limit + 1)
+        if len(content) <= limit:
+            yield row, document["document_id"], content.removeprefix(_BOM).decode()
+
+
+_READERS = {
+    "parquet": _parquet,
+    "jsonl": _jsonl,
+    "jsonl.gz": _compressed,
+    "jsonl.zst": _compressed,
+    "text": _text,
+}

@@ -1,0 +1,250 @@
+"""What each page shows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pipelines.browse.asked import Asked, address, place_words
+from pipelines.browse.catalogue import Catalogue, LiveCatalogue
+from pipelines.browse.document import document_values
+from pipelines.browse.parts import in_sentence
+from pipelines.browse.problems import Problem, not_found
+from pipelines.browse.queries import Database, Page, Place, Questions, Row, Wanted, retrying
+from pipelines.browse.sources import Sources, Text, agrees
+from pipelines.pages import render
+from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
+
+#: Rows of a page.
+ROWS = 25
+#: Seconds that the sources of a page of entities may take.
+_CONTEXT_SECONDS = 2.0
+
+_ENTITY_ORDERS = {
+    "stored": "as stored",
+    "score-down": "highest score first",
+    "score-up": "lowest score first",
+    "text-up": "A to Z",
+    "text-down": "Z to A",
+}
+_MATCHES = {"part": "has in it", "whole": "is"}
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The pages of one output folder.
+
+    Args:
+        folder: the output.
+        live: what is done there.
+        database: its rows.
+        sources: its documents' texts.
+    """
+
+    folder: str
+    live: LiveCatalogue
+    database: Database
+    sources: Sources
+
+    def page(self, path: str, query: str) -> bytes:
+        """Return the page at a path.
+
+        Raises:
+            Problem: what keeps it from being shown.
+        """
+        pages: dict[str, Callable[[Asked], bytes]] = {
+            "/": self._entities,
+            "/documents": self._documents,
+            "/document": self._document,
+            "/rejects": self._rejects,
+        }
+        if path not in pages:
+            raise not_found("There is no such page.")
+        return pages[path](Asked(query))
+
+    def problem(self, problem: Problem) -> bytes:
+        """Return the page that tells a problem."""
+        return render("browse_problem", title=problem.title, forms=True, words=problem.words, at="")
+
+    def _entities(self, asked: Asked) -> bytes:
+        wanted = Wanted(
+            ANNOTATIONS.name,
+            asked.text("q"),
+            asked.one_of("match", _MATCHES, "part") == "whole",
+            asked.text("label"),
+            asked.share("least"),
+            asked.share("most"),
+            asked.one_of("sort", _ENTITY_ORDERS, "stored"),
+        )
+
+        def look(catalogue: Catalogue) -> bytes:
+            with self.database.asking() as questions:
+                listing = _Listing.of(questions, catalogue, wanted, asked)
+                owners = [(row["shard"], row["document_id"]) for row in listing.page.rows]
+                documents = questions.documents_of(list(dict.fromkeys(owners)))
+            contexts = self._contexts(catalogue, listing.page.rows, documents)
+            labels = catalogue.totals[ANNOTATIONS.name].most_common()
+            return self._rendered(
+                "browse",
+                "Entities",
+                catalogue,
+                listing=listing.values("/", match=asked.text("match"), sort=asked.text("sort")),
+                rows=[
+                    (row, context, address("/document", shard=row["shard"], hit=row["row"]) + "#hit")
+                    for row, context in zip(listing.page.rows, contexts, strict=True)
+                ],
+                labels=[(label, count, address("/", label=label)) for label, count in labels],
+                matches=_MATCHES,
+                orders=_ENTITY_ORDERS,
+                match=asked.text("match") or "part",
+                sort=wanted.order,
+            )
+
+        return self._looked(look)
+
+    def _documents(self, asked: Asked) -> bytes:
+        wanted = Wanted(
+            DOCUMENTS.name,
+            asked.text("q"),
+            asked.one_of("match", _MATCHES, "part") == "whole",
+            asked.text("status"),
+        )
+
+        def look(catalogue: Catalogue) -> bytes:
+            with self.database.asking() as questions:
+                listing = _Listing.of(questions, catalogue, wanted, asked)
+            return self._rendered(
+                "browse_documents",
+                "Documents",
+                catalogue,
+                listing=listing.values("/documents", match=asked.text("match")),
+                rows=[(row, address("/document", shard=row["shard"], row=row["row"])) for row in listing.page.rows],
+                statuses=catalogue.totals[DOCUMENTS.name].most_common(),
+                matches=_MATCHES,
+                match=asked.text("match") or "part",
+            )
+
+        return self._looked(look)
+
+    def _rejects(self, asked: Asked) -> bytes:
+        wanted = Wanted(REJECTS.name, asked.text("q"), value=asked.text("code"))
+
+        def look(catalogue: Catalogue) -> bytes:
+            with self.database.asking() as questions:
+                listing = _Listing.of(questions, catalogue, wanted, asked)
+            codes = catalogue.totals[REJECTS.name].most_common()
+            return self._rendered(
+                "browse_rejects",
+                "Rejects",
+                catalogue,
+                listing=listing.values("/rejects"),
+                rows=[(row, _head(row["raw"])) for row in listing.page.rows],
+                codes=[(code, count, address("/rejects", code=code)) for code, count in codes],
+            )
+
+        return self._looked(look)
+
+    def _document(self, asked: Asked) -> bytes:
+        def look(catalogue: Catalogue) -> bytes:
+            with self.database.asking() as questions:
+                values = document_values(asked, catalogue, questions, self.sources, _tones(catalogue))
+            return self._rendered("browse_document", "Document", catalogue, **values)
+
+        return self._looked(look)
+
+    def _contexts(self, catalogue: Catalogue, rows: list[Row], documents: dict[tuple[str, str], Row]) -> list[Any]:
+        """Return for each entity its sentence, or in words why it can't be shown."""
+        owners = [(row["shard"], row["document_id"]) for row in rows]
+        known = list(dict.fromkeys(owner for owner in owners if owner in documents))
+        found = self.sources.texts([documents[owner] for owner in known], _CONTEXT_SECONDS)
+        texts = dict(zip(known, found, strict=True))
+        tone_of, language = _tones(catalogue), catalogue.identity["language"]
+        contexts: list[Any] = []
+        for row, owner in zip(rows, owners, strict=True):
+            text = texts.get(owner, Text(None, "its document is in no table"))
+            if text.text is None:
+                contexts.append((None, text.problem))
+            elif not agrees(text.text, [(row["char_start"], row["char_end"], row["text"])]):
+                contexts.append((None, f"its source has changed since it was tagged: {documents[owner]['source']}"))
+            else:
+                contexts.append((in_sentence(text.text, row, language, tone_of(row["label"])), ""))
+        return contexts
+
+    def _looked(self, look: Callable[[Catalogue], Result]) -> Result:
+        found: Result = retrying(look, self.live.now, self.live.refresh)
+        return found
+
+    def _rendered(self, template: str, title: str, catalogue: Catalogue, **values: Any) -> bytes:
+        return render(
+            template,
+            title=title,
+            forms=True,
+            at=template,
+            folder=self.folder,
+            totals={table.name: catalogue.count(table.name) for table in (ANNOTATIONS, DOCUMENTS, REJECTS)},
+            shards=len(catalogue.names),
+            read_at=f"{catalogue.read_at:%H:%M:%S}",
+            **values,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """A page of rows, and what is known of all of them."""
+
+    wanted: Wanted
+    page: Page
+    looked_through: tuple[int, int]  # shards, of how many; if the page is not whole
+    count: int | None
+    counted_all: bool
+    by_value: list[tuple[str, int]]
+    first: bool
+
+    @classmethod
+    def of(cls, questions: Questions, catalogue: Catalogue, wanted: Wanted, asked: Asked) -> "_Listing":
+        after = asked.place("after", catalogue)
+        page = questions.page(catalogue, wanted, after, ROWS)
+        known = not wanted.text and wanted.least is None and wanted.most is None
+        count, whole, by_value = None, True, list[tuple[str, int]]()
+        if known or asked.flag("count"):
+            counts = questions.counts(catalogue, wanted)
+            count, whole = counts.by_value.total(), counts.whole
+            by_value = [] if known else counts.by_value.most_common()
+        elif page.after is None and after is None:
+            count = len(page.rows)
+        done = catalogue.number_of(page.after.shard) if page.after is not None else None
+        return cls(wanted, page, (done or 0, len(catalogue.names)), count, whole, by_value, after is None)
+
+    def values(self, path: str, **more: object) -> dict[str, Any]:
+        """Return what the templates read; `more` are fields of the form that are no part of what is wanted."""
+        wanted, after = self.wanted, self.page.after
+        name = {ANNOTATIONS.name: "label", DOCUMENTS.name: "status", REJECTS.name: "code"}[wanted.table]
+        fields = {"q": wanted.text, name: wanted.value, "least": wanted.least, "most": wanted.most, **more}
+        return {
+            "fields": fields,
+            "next": address(path, **fields, after=_words(after)) if after is not None else "",
+            "begin": "" if self.first else address(path, **fields),
+            "count_all": address(path, **fields, count=1) if self.count is None else "",
+            "whole": self.page.whole,
+            "looked_through": self.looked_through,
+            "count": self.count,
+            "counted_all": self.counted_all,
+            "by_value": [(value, count, address(path, **{**fields, name: value})) for value, count in self.by_value],
+            "narrowed": any(value not in (None, "") for value in fields.values()),
+            "clear": path,
+        }
+
+
+def _words(place: Place) -> str:
+    return place_words(place)
+
+
+def _tones(catalogue: Catalogue) -> Callable[[str], int]:
+    """Return what gives a label its tone: the most frequent labels differ."""
+    places = {label: place for place, (label, _) in enumerate(catalogue.totals[ANNOTATIONS.name].most_common())}
+    return lambda label: places.get(label, 0) % 6
+
+
+def _head(raw: bytes | None) -> str:
+    """Return the first bytes of a record as text; what is no UTF-8 is spelled out."""
+    return "" if raw is None else raw.decode("utf-8", "backslashreplace")
