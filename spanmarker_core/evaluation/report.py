@@ -6,11 +6,16 @@ from dataclasses import asdict
 
 from spanmarker_core.evaluation.metrics import CONVENTIONS, EvaluationResult, Scores
 
-FORMAT_VERSION = 1
+#: 2 added the keys of `analysis.Analysis.to_json`; those of 1 mean what they did.
+FORMAT_VERSION = 2
 
 
-def to_json(result: EvaluationResult, facts: Mapping[str, object]) -> dict[str, object]:
+def to_json(
+    result: EvaluationResult, facts: Mapping[str, object], details: Mapping[str, object] | None = None
+) -> dict[str, object]:
     """Return the report as JSON values; scores are from 0 to 1, unrounded.
+
+    `details` is what `analysis.Analysis.to_json` gives; its keys stand beside those of the scores.
 
     `facts` says what was scored and how (model digest, data, decoder, threshold, sentences/s, ...); each
     becomes a key here and a line of the page. Its values must be JSON values.
@@ -24,6 +29,7 @@ def to_json(result: EvaluationResult, facts: Mapping[str, object]) -> dict[str, 
         "micro": asdict(result.micro),
         "macro": asdict(result.macro),
         "per_label": {label: asdict(scores) for label, scores in result.per_label.items()},
+        **(details or {}),
     }
 
 

@@ -27,13 +27,22 @@ def evaluate(
             has a class for none of it. Gold of single labels that the model doesn't know counts as missed.
     """
     result = score(model, sentences, decoder=decoder, threshold=threshold).result()
+    check_scored(model, result)
+    return result
+
+
+def check_scored(model: Tagger, result: EvaluationResult) -> None:
+    """Refuse a result that says nothing of the model.
+
+    Raises:
+        CoreError: `data.no_entities`, `data.no_common_label`.
+    """
     known = set(model.config.labels) - {model.config.outside}
     gold = {label for label, scores in result.per_label.items() if scores.support}
     if not gold:
         raise CoreError("data.no_entities", path="the evaluation data")
     if not gold & known:
         raise CoreError("data.no_common_label", found=", ".join(sorted(gold)), labels=", ".join(sorted(known)))
-    return result
 
 
 def score(

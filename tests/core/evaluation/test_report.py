@@ -63,7 +63,7 @@ def test_a_label_can_not_break_the_table():
 def test_json():
     stored = json.loads(json.dumps(to_json(result(), FACTS | {"label": "人名"}), ensure_ascii=False))
     assert stored["facts"]["label"] == "人名"
-    assert stored["format_version"] == 1
+    assert stored["format_version"] == 2
     assert stored["facts"]["threshold"] is None
     assert stored["micro"]["recall"] == 0.2
     assert stored["per_label"]["PER"]["support"] == 1
