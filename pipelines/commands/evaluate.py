@@ -9,7 +9,14 @@ def evaluate(
     model: Annotated[str, typer.Option(help="Model bundle.")],
     data: Annotated[str, typer.Option(help="Annotated sentences: .jsonl, CoNLL, or a `datasets` folder.")],
     scheme: Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")] = None,
-    report: Annotated[str | None, typer.Option(help="Folder for evaluation.json and evaluation.md.")] = None,
+    report: Annotated[
+        str | None,
+        typer.Option(help="Folder for evaluation.html, evaluation.md, evaluation.json and the predictions."),
+    ] = None,
+    train: Annotated[
+        str | None,
+        typer.Option(help="Data the model was trained on: --report tells seen from unseen forms and words by it."),
+    ] = None,
     decoder: Annotated[
         str | None, typer.Option(help="flat.v1, nested.v1 or all.v1.  [default: as the model says]")
     ] = None,
@@ -24,33 +31,44 @@ def evaluate(
     dtype: Annotated[str, typer.Option(help="float32; bfloat16 or int8, which change scores.")] = "float32",
 ) -> None:
     """Score a model: precision, recall and F1 over all gold entities, micro, macro and per label."""
-    from contextlib import nullcontext
     from time import monotonic
 
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from pipelines.report.evaluation import publish_report, report_folder
+    from pipelines.report.evaluation import analysed, publish_report, report_folder
     from pipelines.storage import absolute
     from spanmarker_core import load
     from spanmarker_core.bundle import gate_words, read_info
     from spanmarker_core.data import read_annotated
+    from spanmarker_core.evaluation.analysis import Analysis
     from spanmarker_core.evaluation.report import to_markdown
     from spanmarker_core.evaluation.run import evaluate as score
 
     folder = absolute(report) if report else None
     info = read_info(model)
     sentences = read_annotated(data, scheme)
+    training = None
+    if train is not None:
+        if folder is None:
+            raise typer.BadParameter("--train is for --report, which isn't given.")
+        training = read_annotated(train, scheme)
     tagger = load(model, device, dtype, gate)
-    with report_folder(folder) if folder else nullcontext():  # last of the checks: it makes the folder
-        began = monotonic()
+    analysis: Analysis | None = None
+    began = monotonic()
+    if folder is None:
         result = score(tagger, sentences, decoder=decoder, threshold=threshold)
         seconds = monotonic() - began
+    else:
+        with report_folder(folder):  # last of the checks: it makes the folder
+            analysis, seconds = analysed(folder, tagger, sentences, training, decoder=decoder, threshold=threshold)
+        result = analysis.result()
     candidates = tagger.work["candidates"]
     facts = {
         "model": str(info.path),
         "model_digest": info.digest,
         "data": data,
+        **({} if train is None else {"train": train}),
         "entity_max_length": info.config.entity_max_length,
         "context": info.config.context.policy,
         "decoder": decoder or info.config.decoder,
@@ -63,6 +81,6 @@ def evaluate(
     }
     console = Console()
     console.print(Markdown(to_markdown(result, facts)))
-    if folder:
-        page = publish_report(folder, result, facts)
+    if folder and analysis:
+        page = publish_report(folder, result, facts, analysis.to_json())
         console.print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)

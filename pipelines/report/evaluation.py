@@ -1,12 +1,24 @@
-"""Writes an evaluation: evaluation.json and evaluation.md in a folder."""
+"""Writes an evaluation: evaluation.json, evaluation.md and evaluation.html in a folder, from the same values."""
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from time import monotonic
+from typing import Any
 
+from pipelines.report.evaluation_page import evaluation_page
+from pipelines.report.predictions import writing_predictions
 from pipelines.storage import exists, join, make_folder, publish_bytes, remove, resolve
+from spanmarker_core.data import Sentence
+from spanmarker_core.decoding import Threshold
+from spanmarker_core.evaluation.analysis import Analysis, Setting
+from spanmarker_core.evaluation.attributes import TrainingForms
+from spanmarker_core.evaluation.markdown import details_to_markdown
 from spanmarker_core.evaluation.metrics import EvaluationResult
+from spanmarker_core.evaluation.predict import gives_tags, predict
 from spanmarker_core.evaluation.report import to_json, to_markdown
+from spanmarker_core.evaluation.run import check_scored
+from spanmarker_core.tagger import Tagger
 
 
 @contextlib.contextmanager
@@ -33,10 +45,67 @@ def report_folder(folder: str) -> Iterator[None]:
         raise
 
 
-def publish_report(folder: str, result: EvaluationResult, facts: Mapping[str, object]) -> str:
-    """Write both files and return the path of the page."""
-    text = json.dumps(to_json(result, facts), ensure_ascii=False, indent=2)
+def analysed(
+    folder: str,
+    model: Tagger,
+    sentences: Iterable[Sentence],
+    training: Iterable[Sentence] | None = None,
+    *,
+    decoder: str | None = None,
+    threshold: Threshold = None,
+) -> tuple[Analysis, float]:
+    """Tag annotated sentences, write the predictions to the folder and return what is to be told of them.
+
+    Args:
+        folder: of the report; it is there.
+        model: a loaded model.
+        sentences: the sentences of a document next to each other, in order. Streamed.
+        training: what the model was trained on; None leaves out what needs it.
+        decoder, threshold: as in `Tagger.tag_words`.
+
+    Returns:
+        The analysis, and the seconds that the model took.
+
+    Raises:
+        CoreError: those of `spanmarker_core.evaluation.run.evaluate`; then no predictions are written.
+    """
+    setting = Setting(
+        model.config.entity_max_length,
+        model.config.threshold if threshold is None else threshold,
+        gives_tags(model.config),
+    )
+    stream = predict(model, sentences, decoder=decoder, threshold=threshold)
+    analysis = Analysis(setting, None if training is None else TrainingForms.of(training))
+    seconds = 0.0
+    with writing_predictions(folder) as writer:
+        while True:
+            began = monotonic()
+            predicted = next(stream, None)
+            seconds += monotonic() - began
+            if predicted is None:
+                break
+            analysis.add(predicted.sentence, predicted.predictions, predicted.lowered)
+            writer.add(predicted.sentence, predicted.predictions)
+        check_scored(model, analysis.result())
+    return analysis, seconds
+
+
+def publish_report(
+    folder: str, result: EvaluationResult, facts: Mapping[str, object], details: Mapping[str, Any]
+) -> str:
+    """Write the three files and return the path of the page.
+
+    Args:
+        folder: where to.
+        result: the scores.
+        facts: what was scored and how, see `spanmarker_core.evaluation.report.to_json`.
+        details: what `spanmarker_core.evaluation.analysis.Analysis.to_json` gives.
+    """
+    values = to_json(result, facts, details)
+    text = json.dumps(values, ensure_ascii=False, indent=2)
+    markdown = f"{to_markdown(result, facts)}\n{details_to_markdown(details)}"
+    page = join(folder, "evaluation.html")
+    publish_bytes(page, evaluation_page(values))
+    publish_bytes(join(folder, "evaluation.md"), markdown.encode())
     publish_bytes(join(folder, "evaluation.json"), text.encode() + b"\n")
-    page = join(folder, "evaluation.md")
-    publish_bytes(page, to_markdown(result, facts).encode())
     return page
