@@ -15,6 +15,7 @@ from tests.engines.dask_cluster import Cluster
 from tests.faults.rows import rows_of
 from tests.pipelines.helpers import documents, write_jsonl, write_parquet
 from tests.servers.seaweed import running, weed
+from tests.tiny import tiny_bundle as tiny_bundle_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -104,3 +105,21 @@ def test_every_way_gives_the_same_rows_and_manifests(
     rows, entries = rows_of(output), entries_of(output)
     assert rows == expected[0]
     assert entries == expected[1]
+
+
+@pytest.mark.parametrize(
+    ("engine", "architecture", "options"),
+    [("dask", "dspert.v1", {"lstm": 0}), ("beam", "bl_ner.v1", {"output": "tags"})],
+)
+def test_an_architecture_gives_the_same_rows_on_an_engine(engine, architecture, options, tmp_path):
+    """Engines know nothing of models: what loads here loads there."""
+    markerless = {"start_marker_id": None, "end_marker_id": None}
+    bundle = tiny_bundle_of(tmp_path / "bundle", architecture=architecture, options=options, **markerless)
+    (tmp_path / "in").mkdir()
+    write_jsonl(tmp_path / "in" / "a.jsonl", documents(40))
+    ways = {"local": str(tmp_path / "local"), engine: str(tmp_path / engine)}
+    for each, output in ways.items():
+        tag_in_a_way(tmp_path / "in", bundle, output, each, 2, False)
+    rows = rows_of(ways["local"])
+    assert len(rows["annotations"]) > 40
+    assert rows_of(ways[engine]) == rows
