@@ -9,7 +9,7 @@ from pipelines.browse.catalogue import Catalogue, LiveCatalogue
 from pipelines.browse.document import document_values
 from pipelines.browse.parts import in_sentence
 from pipelines.browse.problems import Problem, not_found
-from pipelines.browse.queries import Database, Page, Place, Questions, Row, Wanted, retrying
+from pipelines.browse.queries import Database, Page, Questions, Row, Wanted, retrying
 from pipelines.browse.sources import Sources, Text, agrees
 from pipelines.pages import render
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
@@ -26,7 +26,7 @@ _ENTITY_ORDERS = {
     "text-up": "A to Z",
     "text-down": "Z to A",
 }
-_MATCHES = {"part": "has in it", "whole": "is"}
+_MATCHES = {"part": "anywhere in it", "whole": "all of it"}
 Result = TypeVar("Result")
 
 
@@ -222,7 +222,7 @@ class _Listing:
         fields = {"q": wanted.text, name: wanted.value, "least": wanted.least, "most": wanted.most, **more}
         return {
             "fields": fields,
-            "next": address(path, **fields, after=_words(after)) if after is not None else "",
+            "next": address(path, **fields, after=place_words(after)) if after is not None else "",
             "begin": "" if self.first else address(path, **fields),
             "count_all": address(path, **fields, count=1) if self.count is None else "",
             "whole": self.page.whole,
@@ -233,10 +233,6 @@ class _Listing:
             "narrowed": any(value not in (None, "") for value in fields.values()),
             "clear": path,
         }
-
-
-def _words(place: Place) -> str:
-    return place_words(place)
 
 
 def _tones(catalogue: Catalogue) -> Callable[[str], int]:
