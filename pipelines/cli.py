@@ -8,6 +8,7 @@ import typer
 
 from pipelines.commands.browse import browse
 from pipelines.commands.card import card
+from pipelines.commands.compare import compare
 from pipelines.commands.evaluate import evaluate
 from pipelines.commands.experiment import experiment
 from pipelines.commands.gate import gate
@@ -39,6 +40,7 @@ app.command()(status)
 app.command()(browse)
 app.command()(train)
 app.command()(evaluate)
+app.command()(compare)
 app.command()(experiment)
 app.command()(import_checkpoint)
 app.command()(card)

@@ -36,7 +36,8 @@ def evaluate(
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from pipelines.report.evaluation import analysed, publish_report, report_folder
+    from pipelines.report.evaluation import analysed, publish_report
+    from pipelines.report.folder import report_folder
     from pipelines.storage import absolute
     from spanmarker_core import load
     from spanmarker_core.bundle import gate_words, read_info

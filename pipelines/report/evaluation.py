@@ -1,14 +1,13 @@
 """Writes an evaluation: evaluation.json, evaluation.md and evaluation.html in a folder, from the same values."""
 
-import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from time import monotonic
 from typing import Any
 
 from pipelines.report.evaluation_page import evaluation_page
 from pipelines.report.predictions import writing_predictions
-from pipelines.storage import exists, join, make_folder, publish_bytes, remove, resolve
+from pipelines.storage import join, publish_bytes
 from spanmarker_core.data import Sentence
 from spanmarker_core.decoding import Threshold
 from spanmarker_core.evaluation.analysis import Analysis, Setting
@@ -19,30 +18,6 @@ from spanmarker_core.evaluation.predict import gives_tags, predict
 from spanmarker_core.evaluation.report import to_json, to_markdown
 from spanmarker_core.evaluation.run import check_scored
 from spanmarker_core.tagger import Tagger
-
-
-@contextlib.contextmanager
-def report_folder(folder: str) -> Iterator[None]:
-    """Find out that the folder can be written before an evaluation is spent on it, which is then the block.
-
-    What was there stays until `publish_report` replaces it. A folder that was made for a block that fails goes again.
-
-    Raises:
-        PipelineError: `output.not_writable`.
-    """
-    there = exists(folder)
-    make_folder(folder)
-    probe = join(folder, ".probe")
-    publish_bytes(probe, b"")
-    remove(probe)
-    try:
-        yield
-    except BaseException:
-        if not there:
-            fs, path = resolve(folder)
-            with contextlib.suppress(OSError):
-                fs.rmdir(path)
-        raise
 
 
 def analysed(

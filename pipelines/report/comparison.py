@@ -1,0 +1,130 @@
+"""Two evaluation reports side by side, from what is in their folders; the models are not needed."""
+
+import json
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import Any
+
+from pipelines.errors import PipelineError
+from pipelines.report.comparison_page import by_support, comparison_page, facts
+from pipelines.report.predictions import read_predictions
+from pipelines.storage import exists, join, open_input, publish_bytes
+from spanmarker_core.data.records import Sentence
+from spanmarker_core.evaluation.attributes import ATTRIBUTES, BUCKETS
+from spanmarker_core.evaluation.comparison import CHANGES, Comparison
+from spanmarker_core.evaluation.markdown import percent, table
+from spanmarker_core.evaluation.report import FORMAT_VERSION, cell
+
+
+def compare_reports(first: str, second: str) -> dict[str, Any]:
+    """Compare two report folders and return the comparison as JSON values.
+
+    Raises:
+        PipelineError: `report.not_readable`, `compare.other_data`.
+    """
+    values = [_read(folder) for folder in (first, second)]
+    data = [each["data"] for each in values]
+    if data[0]["digest"] != data[1]["digest"]:
+        counts = [f"{each['sentences']:,} sentences with {each['entities']:,} entities" for each in data]
+        problem = f"the first has {counts[0]}, the second {counts[1]}, and their digests differ"
+        raise PipelineError("compare.other_data", first=first, second=second, problem=problem)
+    comparison = Comparison()
+    for ours, theirs in zip_longest(read_predictions(first), read_predictions(second)):
+        if ours is None or theirs is None or _key(ours[0]) != _key(theirs[0]):
+            at = (ours or theirs)[0]
+            problem = f"sentence {at.sentence_id} of document {at.document_id[:60]!r} is not the same in both"
+            raise PipelineError("compare.other_data", first=first, second=second, problem=problem)
+        comparison.add(ours[0], ours[1], theirs[1])
+    named = zip(("first", "second"), (first, second), values, strict=True)
+    return {
+        **comparison.to_json(),
+        "attributes": _attributes(*(each["attributes"] for each in values)),
+        "reports": {name: {"folder": folder, "facts": each["facts"]} for name, folder, each in named},
+    }
+
+
+def publish_comparison(folder: str, values: Mapping[str, Any]) -> str:
+    """Write comparison.json, comparison.md and comparison.html and return the path of the page."""
+    page = join(folder, "comparison.html")
+    publish_bytes(page, comparison_page(values))
+    publish_bytes(join(folder, "comparison.md"), comparison_markdown(values).encode())
+    text = json.dumps(values, ensure_ascii=False, indent=2)
+    publish_bytes(join(folder, "comparison.json"), text.encode() + b"\n")
+    return page
+
+
+def comparison_markdown(values: Mapping[str, Any]) -> str:
+    """Return the comparison as a page of Markdown; differences are in percentage points."""
+    overall = values["all"]
+    entities = values["entities"]
+    labels = by_support(entities)
+    lines = [
+        "# Comparison",
+        "",
+        f"**F1 {_points(overall['difference'])}** "
+        f"({_points(overall['low'])} to {_points(overall['high'])}; p {overall['p']:.4f}): "
+        f"from {percent(overall['first_f1'])} % to {percent(overall['second_f1'])} %, "
+        f"over {values['documents']:,} documents.",
+        "",
+        *table(
+            ["", "first F1 %", "second F1 %", "difference", "from", "to", "p"],
+            [
+                [name, percent(each["first_f1"]), percent(each["second_f1"])]
+                + [_points(each[key]) for key in ("difference", "low", "high")]
+                + [f"{each['p']:.4f}"]
+                for name, each in [
+                    ("**all**", overall),
+                    *((cell(label), values["per_label"][label]) for label in labels),
+                ]
+            ],
+        ),
+        "",
+        *table(
+            ["", *CHANGES],
+            [
+                ["**all**", *(sum(each[change] for each in entities.values()) for change in CHANGES)],
+                *([cell(label), *(entities[label][change] for change in CHANGES)] for label in labels),
+            ],
+        ),
+        "",
+        values["conventions"],
+        "",
+        *table(["", "first", "second"], [[cell(name), *map(cell, pair)] for name, pair in facts(values)], words=3),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _points(difference: float) -> str:
+    return f"{100 * difference:+.2f}"
+
+
+def _key(sentence: Sentence) -> tuple[object, ...]:
+    return sentence.document_id, sentence.sentence_id, sentence.words, sorted(sentence.entities)
+
+
+def _attributes(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the difference in F1 of each bucket that both reports have; None where there is nothing to score."""
+    made = {}
+    for name, each in ATTRIBUTES.items():
+        buckets = [part[name].get("buckets") for part in (first, second)]
+        if buckets[0] and buckets[1]:
+            pairs = [[bucket["f1"] for bucket in pair] for pair in zip(*buckets, strict=True)]
+            differences = [None if None in pair else pair[1] - pair[0] for pair in pairs]
+            made[name] = {"words": each.words, "differences": dict(zip(BUCKETS, differences, strict=True))}
+    return made
+
+
+def _read(folder: str) -> dict[str, Any]:
+    url = join(folder, "evaluation.json")
+    if not exists(url):
+        raise PipelineError("report.not_readable", path=folder, problem="it has no evaluation.json")
+    with open_input(url) as file:
+        try:
+            values = json.load(file)
+        except ValueError as error:
+            raise PipelineError("report.not_readable", path=folder, problem=f"evaluation.json: {error}") from error
+    version = values.get("format_version") if isinstance(values, dict) else None
+    if version != FORMAT_VERSION:
+        problem = f"its format_version is {version!r}, and this version compares {FORMAT_VERSION}; evaluate again"
+        raise PipelineError("report.not_readable", path=folder, problem=problem)
+    return values

@@ -1,0 +1,101 @@
+"""What the page of a comparison shows, from the values that stand in its JSON."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.pages import render
+from pipelines.pages.figures import Figure, number, percent
+from pipelines.pages.text import shown
+from pipelines.report.evaluation_page import example_lists, fact_words
+from spanmarker_core.evaluation.attributes import BUCKETS
+from spanmarker_core.evaluation.comparison import CHANGES
+from spanmarker_core.evaluation.errors import KINDS
+
+_CHANGE_WORDS = {
+    "won": "gold that only the second found, with what the first made of the sentence",
+    "lost": "gold that only the first found, with what the second made of the sentence",
+    "mended": "wrong predictions of the first that the second doesn't make",
+    "spoiled": "wrong predictions that only the second makes",
+}
+
+
+def comparison_page(values: Mapping[str, Any]) -> bytes:
+    """Return the page of a comparison, from what `pipelines.report.comparison.compare_reports` gives."""
+    entities = values["entities"]
+    labels = by_support(entities)
+    totals = {name: sum(each[name] for each in entities.values()) for name in next(iter(entities.values()), ())}
+    overall = values["all"]
+    return render(
+        "comparison",
+        title="Comparison",
+        values=values,
+        overall=overall,
+        points={key: _points(overall[key]) for key in ("difference", "low", "high")},
+        certain=overall["low"] > 0 or overall["high"] < 0,
+        totals=totals,
+        rows=[
+            _row("all labels", overall),
+            *(_row(shown(label), values["per_label"][label]) for label in labels),
+        ],
+        changes=[
+            ["all labels", *map(number, totals.values())],
+            *([shown(label), *map(number, entities[label].values())] for label in labels),
+        ],
+        errors=_errors(values["errors"]),
+        attributes=_attributes(values["attributes"]),
+        examples=example_lists(values["examples"], _CHANGE_WORDS, CHANGES),
+        facts=[(name, *map(shown, pair), "" if pair[0] == pair[1] else "differs") for name, pair in facts(values)],
+    )
+
+
+def facts(values: Mapping[str, Any]) -> list[tuple[str, tuple[str, str]]]:
+    """Return the facts of both reports as text, side by side, empty where a report lacks one."""
+    first, second = (values["reports"][name] for name in ("first", "second"))
+    rows = [("report", (str(first["folder"]), str(second["folder"])))]
+    for name in dict.fromkeys([*first["facts"], *second["facts"]]):
+        found = [fact_words(each["facts"][name]) if name in each["facts"] else "" for each in (first, second)]
+        rows.append((name.replace("_", " "), (found[0], found[1])))
+    return rows
+
+
+def by_support(entities: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return the labels, those with most gold entities first."""
+    gold = {label: sum(each[name] for name in ("both", "won", "lost", "neither")) for label, each in entities.items()}
+    return sorted(entities, key=lambda label: (-gold[label], label))
+
+
+def _points(difference: float | None) -> Figure:
+    """Return a difference of shares in percentage points."""
+    return number(None) if difference is None else Figure(f"{100 * difference:+.2f}", difference)
+
+
+def _row(name: str, each: Mapping[str, Any]) -> list[object]:
+    return [
+        name,
+        percent(each["first_f1"], 2),
+        percent(each["second_f1"], 2),
+        *(_points(each[key]) for key in ("difference", "low", "high")),
+        Figure(f"{each['p']:.4f}", each["p"]),
+    ]
+
+
+def _errors(errors: Mapping[str, Any]) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for kind in KINDS:
+        counts = []
+        for side in ("false", "missed"):
+            pair = [errors[name][side].get(kind) for name in ("first", "second")]
+            counts += [number(pair[0]), number(pair[1]), _change(*pair)]
+        rows.append([kind, *counts])
+    return rows
+
+
+def _change(first: int | None, second: int | None) -> Figure:
+    return number(None) if first is None or second is None else Figure(f"{second - first:+,}", second - first)
+
+
+def _attributes(attributes: Mapping[str, Any]) -> list[list[object]]:
+    return [
+        [f"{name}: {each['words']}", *(_points(each["differences"][bucket]) for bucket in BUCKETS)]
+        for name, each in attributes.items()
+    ]
