@@ -144,6 +144,7 @@ class CoreError(CodedError):
         "call.limit_without_context": "max_prev_context and max_next_context limit context 'document' only. "
         "Name it beside them; without a context, the bundle's own policy and limits hold.",
         "call.no_gate": "{path} has no gate to switch on. Fit one with `spanmarker gate fit`, or train with one.",
+        "call.bad_span_limit": "{value} spans of a class can't be looked at: 1 or more.",
         "call.bad_limit": "{name} {value!r} is not a number of sentences: 0 or more, or None for all that fit.",
         "spacy.bad_batch_size": "batch_size {value} is not a number of documents: 1 or more.",
         "call.ids_without_documents": "sentence_ids place a sentence in its document: give document_ids too.",
@@ -158,6 +159,9 @@ class CoreError(CodedError):
         "call.not_text": "text {index} is {kind}, not a string. For words call tag_words.",
         "call.bad_threshold": "threshold {value!r} is not a number from 0 to 1 (or a dict of label to such numbers "
         "with labels from {labels}).",
+        # representations
+        "representations.none": "{architecture} tags words and classifies no spans, so there are no representations of "
+        "spans to look at. Name a model of another architecture.",
         # fitting gates
         "gate.trained_jointly": "{path} has a gate that was trained with the model and belongs to it. "
         "Use the bundle as it is.",
