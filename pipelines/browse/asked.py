@@ -32,10 +32,18 @@ class Asked:
 
     def text(self, name: str) -> str:
         """Return a field without space at its edges; empty if it isn't there."""
-        text = self._fields.get(name, "").strip()
+        return self._fields.get(name, "").strip()
+
+    def searched(self, name: str) -> str:
+        """Return a text that is searched for."""
+        text = self.text(name)
         if len(text) > MAX_TEXT:
-            raise bad_request(f"It is longer than {MAX_TEXT:,} characters.")
+            raise bad_request(f"What is searched for has at most {MAX_TEXT:,} characters.")
         return text
+
+    def exactly(self, name: str) -> str:
+        """Return a field as it stands."""
+        return self._fields.get(name, "")
 
     def flag(self, name: str) -> bool:
         """Tell whether a field is there and not empty."""
@@ -101,8 +109,8 @@ def place_words(place: Place) -> str:
 def address(path: str, **fields: object) -> str:
     """Return an address with those fields that are not empty.
 
-    >>> address("/", q="R&D", least=0.5, label="", count=None)
-    '/?q=R%26D&least=0.5'
+    >>> address("/", q="R&D", least=0.5, label="", count=None, row=0)
+    '/?q=R%26D&least=0.5&row=0'
     """
-    given = {name: value for name, value in fields.items() if value not in (None, "", False)}
+    given = {name: value for name, value in fields.items() if value is not None and value != ""}
     return path + ("?" + urlencode(given, errors="replace") if given else "")

@@ -52,7 +52,7 @@ def agrees(text: str, surfaces: Iterable[tuple[int, int, str]]) -> bool:
     >>> agrees("Ann in York", [(0, 3, "Ann"), (7, 11, "York")]), agrees("Ann in Yorck", [(7, 12, "York")])
     (True, False)
     """
-    return all(0 <= start < end and text[start:end] == surface for start, end, surface in surfaces)
+    return all(0 <= start < end <= len(text) and text[start:end] == surface for start, end, surface in surfaces)
 
 
 class Sources:

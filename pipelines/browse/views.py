@@ -69,9 +69,9 @@ class Site:
     def _entities(self, asked: Asked) -> bytes:
         wanted = Wanted(
             ANNOTATIONS.name,
-            asked.text("q"),
+            asked.searched("q"),
             asked.one_of("match", _MATCHES, "part") == "whole",
-            asked.text("label"),
+            asked.exactly("label"),
             asked.share("least"),
             asked.share("most"),
             asked.one_of("sort", _ENTITY_ORDERS, "stored"),
@@ -105,9 +105,9 @@ class Site:
     def _documents(self, asked: Asked) -> bytes:
         wanted = Wanted(
             DOCUMENTS.name,
-            asked.text("q"),
+            asked.searched("q"),
             asked.one_of("match", _MATCHES, "part") == "whole",
-            asked.text("status"),
+            asked.exactly("status"),
         )
 
         def look(catalogue: Catalogue) -> bytes:
@@ -127,7 +127,7 @@ class Site:
         return self._looked(look)
 
     def _rejects(self, asked: Asked) -> bytes:
-        wanted = Wanted(REJECTS.name, asked.text("q"), value=asked.text("code"))
+        wanted = Wanted(REJECTS.name, asked.searched("q"), value=asked.exactly("code"))
 
         def look(catalogue: Catalogue) -> bytes:
             with self.database.asking() as questions:
@@ -231,7 +231,7 @@ class _Listing:
             "counted_all": self.counted_all,
             "by_value": [(value, count, address(path, **{**fields, name: value})) for value, count in self.by_value],
             "narrowed": any(value not in (None, "") for value in fields.values()),
-            "clear": path,
+            "all_rows": path,
         }
 
 

@@ -14,7 +14,6 @@ from pipelines.plan_file import save_plan
 from pipelines.storage import publish_bytes
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from schemas.manifest import MANIFEST_VERSION, Entry, Output
-from schemas.shards import Shard
 
 IDENTITY = {
     "model": "m",

@@ -1,0 +1,60 @@
+import contextlib
+import threading
+
+import pytest
+
+from pipelines.browse.catalogue import LiveCatalogue, local_folder
+from pipelines.browse.queries import Database
+from pipelines.browse.server import Server
+from pipelines.browse.sources import Sources
+from pipelines.browse.views import Site
+from tests.browse.hostile import hostile_output
+from tests.pages.browser import running
+
+
+@contextlib.contextmanager
+def site(output):
+    """Yield the pages of an output."""
+    folder = local_folder(str(output))
+    live, database = LiveCatalogue(folder), Database(folder)
+    identity = live.now().identity
+    try:
+        yield Site(folder, live, database, Sources(folder, identity["id_column"], identity["text_column"]))
+    finally:
+        database.close()
+
+
+@contextlib.contextmanager
+def serving(output):
+    """Yield the URL of a server of an output, in this process."""
+    with site(output) as pages, Server(0, pages.page, pages.problem) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server.url
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory):
+    return hostile_output(tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture(scope="session")
+def hostile_site(hostile):
+    with site(hostile) as pages:
+        yield pages
+
+
+@pytest.fixture(scope="session")
+def hostile_url(hostile):
+    with serving(hostile) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with running() as browser:
+        yield browser
