@@ -12,7 +12,7 @@ from pipelines.storage import exists, join, names_in, publish_bytes, read_all
 from schemas import Table
 
 #: Files that a job writes into the output folder itself.
-_FILES = ("job.json", "plan.jsonl", "report.json", "report.md")
+_FILES = ("job.json", "plan.jsonl", "report.json", "report.md", "report.html")
 #: Files named in an error; the rest is counted.
 _SHOWN = 10
 

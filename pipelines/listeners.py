@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipelines.engines import Listener
+from pipelines.pace import Pace
 from schemas.manifest import Entry
 
 #: Stages that a worker goes through one after the other; their sum is the time that a shard took it.
-_IN_TURN = ("wait", "tag", "check", "write")
+IN_TURN = ("wait", "tag", "check", "write")
 
 
 class Listeners:
@@ -60,6 +61,7 @@ class RunCounts:
         seconds: from the first ready worker to the last finished shard.
         counts, reject_codes, labels, stage_seconds: sums over the entries' fields.
         worker_words, worker_seconds, worker_shards: by worker; seconds that its shards took.
+        pace: words over the run's time; those of a shard are spread over the seconds that it took.
     """
 
     started_at: float = field(default_factory=time.time)
@@ -75,6 +77,7 @@ class RunCounts:
     worker_words: Counter[str] = field(default_factory=Counter)
     worker_seconds: dict[str, float] = field(default_factory=dict)
     worker_shards: Counter[str] = field(default_factory=Counter)
+    pace: Pace = field(default_factory=Pace)
     _start: float = field(default_factory=time.monotonic)
 
     @property
@@ -104,9 +107,10 @@ class RunCounts:
         self.stage_seconds.update(entry.seconds)
         self.worker_shards[worker] += 1
         self.worker_words[worker] += entry.counts.get("words", 0)
-        took = sum(entry.seconds.get(stage, 0.0) for stage in _IN_TURN)
+        took = seconds_of(entry)
         self.worker_seconds[worker] = self.worker_seconds.get(worker, 0.0) + took
         self.seconds = time.monotonic() - self._start
+        self.pace.add(max(self.seconds - took, 0.0), self.seconds, entry.counts.get("words", 0))
 
     def retried(self, shard: str, reason: str) -> None:
         """Count it."""
@@ -114,6 +118,11 @@ class RunCounts:
 
     def failed(self, shard: str, reason: str) -> None:
         """Nothing: the error that ends the run tells it."""
+
+
+def seconds_of(entry: Entry) -> float:
+    """Return the seconds that a shard took its worker."""
+    return sum(entry.seconds.get(stage, 0.0) for stage in IN_TURN)
 
 
 def rejects_in(counts: Mapping[str, int]) -> int:

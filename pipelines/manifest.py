@@ -5,7 +5,7 @@
     out/annotations/SHARD.parquet   and documents/, rejects/: one file a shard in each; see `layout`
     out/manifest/SHARD.json         published last: the shard is done
     out/manifest/entries.parquet    the same, for shards of earlier runs, where there are many
-    out/report.json, report.md      what the last run did
+    out/report.json, .md, .html     what the last run did
 
 A shard's name holds a digest of its source, range, content and job. So a shard is done if its name is
 in the manifest and its files are there, each of the size that its entry says. The contents of files are

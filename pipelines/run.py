@@ -25,7 +25,9 @@ from pipelines.max_rejects import MaxRejects
 from pipelines.metrics import Metrics
 from pipelines.progress import ProgressDisplay
 from pipelines.reconcile import clear_strange, clear_uncommitted
-from pipelines.report.run import describe_run, documents_words, report_json, report_markdown
+from pipelines.report.command import command_line
+from pipelines.report.run import describe_run, report_json
+from pipelines.report.run_markdown import alarm_words, documents_words, report_markdown
 from pipelines.storage import (
     Lease,
     absolute,
@@ -74,6 +76,7 @@ class _Run:
         limit = job.max_rejects if isinstance(job, TagJob) else None
         self.limit = None if limit is None else MaxRejects.parse(limit)
         self.stopped = False  # because there were too many rejects
+        self.line = command_line(job)
         self.work = work_of(job)
         self.job, self.identity = self.work.job, self.work.identity
         self.table = tables_of(self.identity)[0].name  # the one that is asked for
@@ -97,16 +100,22 @@ class _Run:
             lease.check()
             clear_strange(output, work.known)
             fold(output)
-            values = describe_run(output, work, self.counts, self.command, identity, started)
+            values = describe_run(output, work, self.counts, self.job, identity, started, self.line)
             if (missing := values["this_run"]["shards_left"]) and not self.stopped:
                 reason = f"{missing:,} shards were finished, and their entries are gone"
                 raise PipelineError("output.not_readable", path=join(output, "manifest"), reason=reason)
             self.work.end(output, work.plan.names)
             lease.check()  # Counting a large output takes its time.
-            publish_bytes(join(output, "report.md"), report_markdown(values))
-            publish_bytes(self._report_path, report_json(values))
+            self._publish(values)
         self._say_done(values)
         self._end("done", values)
+
+    def _publish(self, values: dict[str, Any]) -> None:
+        from pipelines.report.run_page import report_page  # only here, so that a run starts in no time
+
+        publish_bytes(join(self.output, "report.html"), report_page(values))
+        publish_bytes(join(self.output, "report.md"), report_markdown(values))
+        publish_bytes(self._report_path, report_json(values))  # last: it says that the run ended
 
     def _find_work(self) -> Work:
         job, output, identity = self.job, self.output, self.identity
@@ -241,7 +250,8 @@ class _Run:
             lines.append(f"{counts['unreadable']:,} {what} could not be read: see rejects")
         if duplicates := values["output"]["duplicate_ids_across_shards"]["documents"]:
             lines.append(f"{duplicates:,} documents have the id of another in another shard: see report.md")
-        lines.append(f"Rows: {join(self.output, self.table)}   Report: {join(self.output, 'report.md')}")
+        lines += alarm_words(values)
+        lines.append(f"Rows: {join(self.output, self.table)}   Report: {join(self.output, 'report.html')}")
         self.console.print("\n".join(lines), markup=False, soft_wrap=True)
 
 

@@ -26,6 +26,10 @@ def card(
     train: Annotated[
         str | None, typer.Option(help="The data it was trained on, for counts and examples of each label.")
     ] = None,
+    dev: Annotated[
+        str | None,
+        typer.Option(help="The data that chose its best epoch: tagged, for the density that run reports compare with."),
+    ] = None,
     scheme: Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")] = None,
 ) -> None:
     """Write a bundle's README.md anew from its facts and these, which are kept in its card.json. "" takes one back."""
@@ -52,6 +56,8 @@ def card(
 
     if train is not None:
         facts["data"] = _summary(train, scheme, read_info(bundle).config.facts)
+    if dev is not None:
+        facts["density"] = _density(bundle, dev, scheme)
     rewrite_card(bundle, facts)
     Console().print(f"{bundle}: card written", markup=False, highlight=False)
 
@@ -73,3 +79,23 @@ def _summary(path: str, scheme: str | None, facts: dict[str, Any]) -> dict[str, 
         counts = "{:,} sentences with {:,} entities".format
         raise CoreError("card.other_data", path=path, found=counts(*found), expected=counts(sentences, entities))
     return summary.to_json()
+
+
+def _density(bundle: str, path: str, scheme: str | None) -> dict[str, Any] | None:
+    """Tag dev data with the bundle, as the end of a training does, and return the fact; None where they are too few.
+
+    Raises:
+        CoreError: `card.other_data`, and those of reading them.
+    """
+    from spanmarker_core import load
+    from spanmarker_core.data import read_annotated
+    from spanmarker_core.training.dev_density import measure_density
+
+    tagger, sentences = load(bundle), list(read_annotated(path, scheme))
+    known = tagger.config.facts.get("dev_sentences")
+    if type(known) is int and known != len(sentences):
+        raise CoreError(
+            "card.other_data", path=path, found=f"{len(sentences):,} sentences", expected=f"{known:,} for dev"
+        )
+    found = measure_density(tagger, sentences)
+    return None if found is None else found.to_json()

@@ -1,22 +1,33 @@
-"""The run report: what ran, what became of every document, what it cost. report.json and report.md."""
+"""The run report: what ran, what became of every document, what was found, what it cost. report.json and its values.
+
+`run_markdown` and `run_page` show the same values to people. What stands under `output` is the same for the same rows,
+whatever engine made them, but for times and memory.
+"""
 
 import json
-from collections.abc import Mapping
+import platform
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
+from pipelines import CODE_VERSION
+from pipelines.jobs import CorpusJob, ShardJob
 from pipelines.layout import tables_of
-from pipelines.listeners import RunCounts
-from pipelines.manifest import committed_names, read_entries
+from pipelines.listeners import RunCounts, seconds_of
+from pipelines.manifest import committed_names, entry_rows, read_entries
 from pipelines.memory import peak_rss_bytes
-from pipelines.names import NameSet
+from pipelines.names import NameSet, Sizes
 from pipelines.report.duplicates import duplicate_ids
+from pipelines.report.entities import count_entities, describe_entities, shards_to_look_at
+from pipelines.report.sources import SourceCounts, dev_density_of
+from pipelines.report.stages import stage_values
 from pipelines.report.totals import Totals
-from pipelines.tally import STATUSES
 from pipelines.work import Work
-from schemas import DOCUMENTS
-from spanmarker_core.evaluation.report import cell
+from schemas import ANNOTATIONS, DOCUMENTS
+from schemas.manifest import Entry
 
+FORMAT_VERSION = 2
 #: Shards up to which ids that are in two of them are looked for: that opens a file of each.
 MAX_LOOKED_AT = 20_000
 #: Workers that the report lists; the rest is counted.
@@ -36,14 +47,17 @@ class RunFacts:
     orphaned_documents: int
     duplicates: int | None  # documents with the id of an earlier one in another shard; None where nobody looked
     duplicate_examples: list[str]
+    line: str = ""  # the command line
     left: int = 0
     pruned: int = 0
     pruned_documents: int = 0
     reasons: dict[str, int] = field(default_factory=dict)  # of shards to do
+    found: dict[str, Any] | None = None  # as `describe_entities`; None where nothing is tagged
+    density: dict[str, Any] | None = None  # as `SourceCounts.described`, likewise
 
 
 def describe_run(
-    output: str, work: Work, counts: RunCounts, command: dict[str, Any], identity: dict[str, str], started: str
+    output: str, work: Work, counts: RunCounts, job: ShardJob, identity: dict[str, str], started: str, line: str
 ) -> dict[str, Any]:
     """Return the report of a run that has ended, as plain values; see `report_values`.
 
@@ -51,7 +65,20 @@ def describe_run(
         PipelineError: `output.not_readable`, `output.damaged`.
     """
     state, known = work.state, work.known
-    totals = Totals.over(read_entries(output, known))
+    totals, sources = Totals(), SourceCounts()
+
+    def added() -> Iterator[tuple[str, int]]:
+        for entry in read_entries(output, known):
+            totals.add(entry)
+            sources.add(entry)
+            yield entry.shard, _rows(entry)
+
+    rows = Sizes.of(added())
+    found = density = None
+    if ANNOTATIONS in tables_of(identity):
+        found = _found(output, rows)
+        assert isinstance(job, CorpusJob)
+        density = sources.described(dev_density_of(job.model_path, identity), lambda: _sources(output))
     # Of samples, those who tag them are told.
     looked_at = known if DOCUMENTS in tables_of(identity) else NameSet.of([])
     duplicates: tuple[int | None, list[str]] = None, []
@@ -59,7 +86,7 @@ def describe_run(
         duplicates = duplicate_ids(output, lambda: looked_at.among(committed_names(output)))
     gone = Totals.over(read_entries(output, state.orphaned)) if len(state.orphaned) else Totals()
     facts = RunFacts(
-        command=command,
+        command=job.described(),
         identity=identity,
         started=started,
         counts=counts,
@@ -68,21 +95,44 @@ def describe_run(
         orphaned_documents=gone.counts["documents"],
         duplicates=duplicates[0],
         duplicate_examples=duplicates[1],
+        line=line,
         left=len(known) - totals.shards,
         pruned=state.pruned,
         pruned_documents=state.pruned_documents,
         reasons=work.reasons,
+        found=found,
+        density=density,
     )
     return report_values(facts, totals)
+
+
+def _found(output: str, rows: Sizes) -> dict[str, Any]:
+    chosen = shards_to_look_at(rows)
+    counts = count_entities(output, chosen.among(committed_names(output)))
+    return describe_entities(counts, len(chosen), len(rows.names), int(rows.sizes.sum()))
+
+
+def _rows(entry: Entry) -> int:
+    there = entry.outputs.get(ANNOTATIONS.name)
+    return 0 if there is None else there.rows
+
+
+def _sources(output: str) -> Iterator[str]:
+    for rows in entry_rows(output, ["shard", "source"]):
+        for source in rows["source"].to_pylist():
+            yield source.decode("utf-8", "surrogateescape")
 
 
 def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
     """Return the report as plain values. `this_run` is about this run, `output` about all rows in the folder."""
     counts = facts.counts
     return {
+        "format_version": FORMAT_VERSION,
+        "command": facts.line,
         "job": facts.command,
         "identity": facts.identity,
         "machine": counts.machine,
+        "versions": _versions(),
         "this_run": {
             "started": facts.started,
             "seconds": round(counts.seconds, 2),
@@ -99,6 +149,10 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
             "documents_pruned": facts.pruned_documents,
             "words": counts.counts["words"],
             "words_per_second": round(counts.words_per_second, 1),
+            "pace": [
+                {"second": round(second, 1), "words_per_second": round(rate, 1)} for second, rate in counts.pace.rates()
+            ],
+            "stages": stage_values(counts.stage_seconds),
             "workers": _workers(counts),
             "workers_in_all": len(counts.worker_shards),
             "parent_peak_rss_bytes": peak_rss_bytes(),
@@ -116,12 +170,45 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
                 "documents": facts.duplicates,
                 "examples": facts.duplicate_examples,
             },
+            "duplicate_ids_looked_for_in_up_to_shards": MAX_LOOKED_AT,
             "entities_by_label": dict(totals.labels.most_common()),
+            "found": facts.found,
+            "density": facts.density,
             "seconds_by_stage": {stage: round(seconds, 2) for stage, seconds in sorted(totals.seconds.items())},
+            "stages": stage_values(totals.seconds),
+            "slowest_shards": _shards(totals.slowest),
+            "largest_shards": _shards(totals.largest),
+            "shards_by_versions": dict(totals.versions.most_common()),
             "worker_peak_rss_bytes": totals.peak_rss_bytes,
             "bytes": totals.output_bytes,
         },
     }
+
+
+def _versions() -> dict[str, str]:
+    names = ("torch", "transformers", "sentencex", "pyarrow")
+    return {
+        "code": CODE_VERSION,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **{name: version(name) for name in names},
+    }
+
+
+def _shards(largest: list[tuple[float, str, Entry]]) -> list[dict[str, Any]]:
+    """Return what is told of some shards, the largest first."""
+    return [
+        {
+            "shard": name,
+            "source": entry.source,
+            "documents": entry.counts.get("documents", 0),
+            "words": (words := entry.counts.get("words", 0)),
+            "bytes": sum(output.n_bytes for output in entry.outputs.values()),
+            "seconds": round(seconds := seconds_of(entry), 2),
+            "words_per_second": round(words / seconds, 1) if seconds else None,
+        }
+        for _, name, entry in sorted(largest, key=lambda item: (-item[0], item[1]))
+    ]
 
 
 def _workers(counts: RunCounts) -> list[dict[str, Any]]:
@@ -145,91 +232,3 @@ def _share(part: int, whole: int) -> float | None:
 def report_json(values: dict[str, Any]) -> bytes:
     """Return report.json."""
     return json.dumps(values, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
-
-
-def report_markdown(values: dict[str, Any]) -> bytes:
-    """Return report.md, the same for people."""
-    run, output = values["this_run"], values["output"]
-    counts = output["counts"]
-    parts = [
-        "# Run report",
-        f"Started {run['started']}, {run['seconds']:,} s. {run['shards_run']:,} shards run, "
-        f"{run['shards_done_before']:,} were done before, {run['shards_left']:,} are left, "
-        f"{run['shards_superseded']:,} replaced because their input changed, {run['shards_pruned']:,} removed whose "
-        f"input is gone ({run['documents_pruned']:,} documents), {run['shards_orphaned']:,} kept whose input is gone "
-        f"({run['documents_orphaned']:,} documents). {run['words']:,} words, {run['words_per_second']:,} words/s.",
-        _table(("why", "shards"), run["shards_by_reason"].items()),
-        "## Documents",
-        f"{documents_words(counts)}. Parts of files with an unknown number of documents that could not "
-        f"be read: {counts.get('unreadable', 0):,}. Documents with the id of one in another shard: "
-        f"{_duplicates_words(**output['duplicate_ids_across_shards'])}.",
-        _table(("what", "count"), counts.items()),
-        "## Rejects",
-        _table(("code", "rejects"), output["rejects"]["by_code"].items()),
-        _table(
-            ("document", "source", "row", "code", "reason"),
-            (list(example.values()) for example in output["rejects"]["examples"]),
-        ),
-        "## Entities",
-        _table(("label", "entities"), output["entities_by_label"].items()),
-        "## Time and memory",
-        "Seconds by stage, over all workers. Reading, splitting and packing run beside the model; `wait` is the time "
-        "that the model had nothing to do.",
-        _table(("stage", "seconds"), output["seconds_by_stage"].items()),
-        _work_words(output["work"]),
-        _worker_table(run),
-        f"Peak memory: {output['worker_peak_rss_bytes'] / 1e6:,.0f} MB a worker at most, "
-        f"{run['parent_peak_rss_bytes'] / 1e6:,.0f} MB the parent.",
-        "## What ran",
-        _table(("", ""), [*values["machine"].items(), *values["job"].items()]),
-        "What decides the rows:",
-        _table(("", ""), values["identity"].items()),
-    ]
-    return ("\n\n".join(part for part in parts if part) + "\n").encode("utf-8", "backslashreplace")
-
-
-def documents_words(counts: Mapping[str, int]) -> str:
-    """Return what became of the documents that came in, in words."""
-    parts = [f"{counts[status]:,} {status}" for status in STATUSES if status in counts]
-    return f"{counts.get('documents', 0):,} documents = {' + '.join(parts) or 'none'}"
-
-
-def _worker_table(run: dict[str, Any]) -> str:
-    heads = ("worker", "shards", "words", "seconds", "words/s")
-    table = _table(heads, (list(worker.values()) for worker in run["workers"]))
-    more = run["workers_in_all"] - len(run["workers"])
-    return f"{table}\n\nAnd {more:,} workers with fewer words." if more else table
-
-
-def _duplicates_words(documents: int | None, examples: list[str]) -> str:
-    if documents is None:
-        return f"not looked for among more than {MAX_LOOKED_AT:,} shards"
-    return ", ".join([f"{documents:,}", *map(cell, examples)])
-
-
-def _work_words(work: dict[str, Any]) -> str:
-    if work["useful_token_share"] is None:
-        return ""
-    scored, halved = "The model's tags give the entities, and no span was scored.", work.get("out_of_memory")
-    if work["scored_share"] is not None:
-        scored = (
-            f"The model scored {work['scored_candidates']:,} of {work['candidates']:,} candidate spans, "
-            f"{work['scored_share']:.2%}; a gate turns the others away."
-        )
-    return (
-        f"{scored} It encoded {work['tokens']:,} tokens of text; "
-        f"{work['useful_token_share']:.1%} of the places in their attention held a token, the others padding."
-        + (f" Memory ran out {halved:,} times, and batches were halved." if halved else "")
-    )
-
-
-def _table(heads: tuple[str, ...], rows: Any) -> str:
-    lines = ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
-    if not lines:
-        return "None." if heads[0] in ("code", "label") else ""
-    return "\n".join(["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads), *lines])
-
-
-def _cell(value: Any) -> str:
-    text = f"{value:,}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
-    return cell(text)

@@ -1,19 +1,32 @@
-"""Sums over manifest entries, which is all that status and reports need; no row is read."""
+"""Sums over manifest entries, which is all that status and reports need of what each shard counted; no row is read."""
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipelines.listeners import seconds_of
 from schemas.manifest import Entry
 
 #: Rejects shown as examples.
 MAX_EXAMPLES = 10
+#: Shards shown as the slowest and as the largest.
+MAX_SHARDS = 10
+#: Sets of versions that are told apart.
+_MAX_VERSIONS = 20
+_OTHERS = "others"
 
 
 @dataclass(slots=True)
 class Totals:
-    """What finished shards hold together; fields as in `Entry`."""
+    """What finished shards hold together; fields as in `Entry`.
+
+    Attributes:
+        versions: shards by the versions that made them, in words.
+        slowest: the shards that took their workers longest, (seconds, name, entry), no more than `MAX_SHARDS`; a heap.
+        largest: those with the most words, likewise.
+    """
 
     shards: int = 0
     counts: Counter[str] = field(default_factory=Counter)
@@ -22,8 +35,11 @@ class Totals:
     reject_examples: list[dict[str, Any]] = field(default_factory=list)
     labels: Counter[str] = field(default_factory=Counter)
     seconds: Counter[str] = field(default_factory=Counter)
+    versions: Counter[str] = field(default_factory=Counter)
     peak_rss_bytes: int = 0
     output_bytes: int = 0
+    slowest: list[tuple[float, str, Entry]] = field(default_factory=list)
+    largest: list[tuple[float, str, Entry]] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
         """Add a shard."""
@@ -34,8 +50,13 @@ class Totals:
         self.reject_examples += entry.reject_examples[: MAX_EXAMPLES - len(self.reject_examples)]
         self.labels.update(entry.labels)
         self.seconds.update(entry.seconds)
+        versions = ", ".join(f"{name} {version}" for name, version in entry.versions.items())
+        known = versions in self.versions or len(self.versions) < _MAX_VERSIONS
+        self.versions[versions if known else _OTHERS] += 1
         self.peak_rss_bytes = max(self.peak_rss_bytes, entry.peak_rss_bytes)
         self.output_bytes += sum(output.n_bytes for output in entry.outputs.values())
+        _keep(self.slowest, seconds_of(entry), entry)
+        _keep(self.largest, entry.counts.get("words", 0), entry)
 
     @classmethod
     def over(cls, entries: Iterable[Entry]) -> "Totals":
@@ -44,3 +65,11 @@ class Totals:
         for entry in entries:
             totals.add(entry)
         return totals
+
+
+def _keep(heap: list[tuple[float, str, Entry]], size: float, entry: Entry) -> None:
+    item = (size, entry.shard, entry)  # names are unique, so that entries are never compared
+    if len(heap) < MAX_SHARDS:
+        heapq.heappush(heap, item)
+    elif item[:2] > heap[0][:2]:
+        heapq.heapreplace(heap, item)

@@ -18,6 +18,7 @@ from spanmarker_core.evaluation.metrics import EvaluationResult
 from spanmarker_core.evaluation.run import evaluate
 from spanmarker_core.saving import WEIGHT_DTYPES, save_bundle
 from spanmarker_core.tagger import Tagger
+from spanmarker_core.training.dev_density import measure_density
 from spanmarker_core.training.settings import TrainingSettings
 
 
@@ -85,12 +86,19 @@ def finish(
         "data": summary.to_json(),
         "log": log_rows(history),
         "scores": {split: scores_json(result) for split, result in results.items()},
+        **density_facts(tagger, dev_sentences),
         **run_facts(tagger.device, seconds),
     }
     card, files = model_card(config, told), card_files(config, told)
     tokenizer = tagger.packer.tokenizer
     digest = save_bundle(output, config, network, tokenizer, card, settings.weight_dtype, files)
     return TrainingResult(digest, results["dev"], steps, seconds)
+
+
+def density_facts(tagger: Tagger, dev: Sequence[Sentence]) -> dict[str, Any]:
+    """Return the fact `density`, which run reports hold a corpus against; nothing where dev is too small for it."""
+    found = measure_density(tagger, dev)
+    return {} if found is None else {"density": found.to_json()}
 
 
 def gate_curve(tagger: Tagger, dev: Sequence[Sentence]) -> list[dict[str, float]]:

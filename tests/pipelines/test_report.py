@@ -8,7 +8,8 @@ from rich.console import Console
 from pipelines.listeners import RunCounts
 from pipelines.names import NameSet
 from pipelines.progress import ProgressDisplay
-from pipelines.report.run import MAX_WORKERS, RunFacts, report_json, report_markdown, report_values
+from pipelines.report.run import MAX_WORKERS, RunFacts, report_json, report_values
+from pipelines.report.run_markdown import report_markdown
 from pipelines.report.totals import Totals
 from tests.pipelines.made import a_shard, an_entry
 

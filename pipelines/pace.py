@@ -1,0 +1,54 @@
+"""Words a second over the time of a run, in memory that doesn't grow with it."""
+
+#: Parts that a run's time is told in, at most.
+PARTS = 60
+
+
+class Pace:
+    """Adds up words by when they were tagged. Parts are a second long at first; when there are too many, pairs merge.
+
+    >>> pace = Pace(parts=2)
+    >>> pace.add(0.0, 2.0, 30)
+    >>> pace.add(3.0, 4.0, 30)
+    >>> pace.rates()
+    [(0.0, 15.0), (2.0, 15.0)]
+    """
+
+    def __init__(self, parts: int = PARTS) -> None:
+        self._parts = parts
+        self._words = [0.0]
+        self._width = 1.0
+        self._end = 0.0
+
+    def add(self, start: float, end: float, words: int) -> None:
+        """Add words that were tagged between two moments, evenly. Seconds since the run began tagging, 0 or more."""
+        self._end = max(self._end, end)
+        while end > self._width * self._parts:
+            self._words.append(0.0)  # a partner for the last, if it has none
+            self._words = [a + b for a, b in zip(self._words[::2], self._words[1::2], strict=False)]
+            self._width *= 2
+        first, last = int(start / self._width), int(end / self._width)
+        if last > first and last * self._width == end:
+            last -= 1
+        last = min(last, self._parts - 1)
+        first = min(first, last)
+        self._words += [0.0] * (last + 1 - len(self._words))
+        for part in range(first, last + 1):
+            inside = min(end, (part + 1) * self._width) - max(start, part * self._width)
+            self._words[part] += words * (inside / (end - start) if end > start else 1.0)
+
+    @property
+    def words(self) -> float:
+        """All words that were added."""
+        return sum(self._words)
+
+    def rates(self) -> list[tuple[float, float]]:
+        """Return when each part begins, in seconds, and its words a second; the last may be shorter than the others."""
+        found: list[tuple[float, float]] = []
+        for part, words in enumerate(self._words):
+            start = part * self._width
+            length = min(self._end, start + self._width) - start
+            # Of a moment at the end there is no rate to tell.
+            if length >= self._width / 2 or not found:
+                found.append((start, words / max(length, 1e-9) if words else 0.0))
+        return found

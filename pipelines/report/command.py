@@ -1,0 +1,46 @@
+"""The command that a job is, for whoever wants to run it again."""
+
+import shlex
+from typing import Any
+
+from pipelines.jobs import ShardJob
+
+#: Told by their names alone: their values may be secrets.
+_HIDDEN = ("storage_option", "beam_options")
+
+
+def command_line(job: ShardJob) -> str:
+    """Return the command line of a job: what it was given that is not so by default. `…` stands for hidden values.
+
+    >>> from pipelines.jobs import TagJob
+    >>> print(command_line(TagJob(input=["my docs/*.parquet"], output="out", workers=2, storage_option=["key=1"])))
+    spanmarker tag --input 'my docs/*.parquet' --output out --workers 2 --storage-option key=…
+    """
+    words = ["spanmarker", job.verb]
+    last: list[str] = []
+    for name, field in type(job).model_fields.items():
+        value = getattr(job, name)
+        if name == "annotated":
+            words.append("--annotated")
+        elif value != field.get_default(call_default_factory=True):
+            if name == "beam_options":
+                last = ["--", *(_named(option) for option in value)]
+            else:
+                words += _option(name, value)
+    return " ".join(word if word.endswith("=…") else shlex.quote(word) for word in words + last)
+
+
+def _option(name: str, value: Any) -> list[str]:
+    option = f"--{name.replace('_', '-')}"
+    if value is True:
+        return [option]
+    if isinstance(value, dict):
+        value = [f"{key}={amount}" for key, amount in value.items()]
+    if name in _HIDDEN:
+        value = [_named(each) for each in value]
+    return [word for each in (value if isinstance(value, list) else [value]) for word in (option, str(each))]
+
+
+def _named(option: str) -> str:
+    name, equals, _ = option.partition("=")
+    return f"{name}=…" if equals else name

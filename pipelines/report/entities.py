@@ -1,0 +1,230 @@
+"""What the rows of annotations say that no manifest entry does: the entities found most often, and scores.
+
+Texts are counted exactly as long as there are few different ones. Past `MAX_TEXTS` the summary of each label is cut to
+its largest counts, as Misra and Gries do ("Finding repeated elements", 1982): what the first text that is left out has
+is taken from all, and those that come to nothing go. Such summaries of parts can be merged (Agarwal et al. 2012,
+"Mergeable summaries"): a count is too small by at most what was taken in all, which is told beside it, and that is at
+most 1 / (k + 1) of the label's rows where k texts are kept.
+
+Of a large output a part of the shards is looked at, chosen by a digest of their names, so that the pass takes seconds
+whatever the output holds, and the same rows in the same shards make the same report.
+"""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.errors import PipelineError
+from pipelines.layout import table_path
+from pipelines.names import NameSet, Sizes, pages
+from pipelines.storage import is_storage_fault, open_input
+from schemas import ANNOTATIONS
+
+#: Rows and files that are looked at, at most, but for the first file.
+MAX_ROWS, MAX_FILES = 4_000_000, 1_000
+#: Different texts that are counted at once, over all labels.
+MAX_TEXTS = 1 << 18
+#: Code points of a text that are looked at: those with the same beginning are counted as one.
+TEXT_CHARACTERS = 100
+#: Bars of the histogram of scores, each 1 / SCORE_BINS wide; the last holds 1, too.
+SCORE_BINS = 20
+#: Texts of a label that the report tells.
+SHOWN_TEXTS = 10
+#: Labels whose texts and scores the report tells, those with the most rows.
+SHOWN_LABELS = 100
+
+_READERS = 4
+_COLUMNS = ["label", "score", "text"]
+_COUNTED = pa.schema([("label", pa.string()), ("text", pa.string()), ("count", pa.int64())])
+
+
+@dataclass(slots=True)
+class EntityCounts:
+    """Counts over rows of annotations.
+
+    Attributes:
+        rows: by label.
+        scores: rows by label and bin, int64 [SCORE_BINS] each.
+        score_sums: by label.
+        taken: by label, what counts of texts are too small by, at most.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    scores: dict[str, np.ndarray] = field(default_factory=dict)
+    score_sums: dict[str, float] = field(default_factory=dict)
+    taken: dict[str, int] = field(default_factory=dict)
+    _texts: list[pa.Table] = field(default_factory=list)  # _COUNTED; a pair may be in several
+    _held: int = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows: label, score and text of annotations."""
+        if not len(batch):
+            return
+        labels = pc.dictionary_encode(batch["label"])
+        codes, names = labels.indices.to_numpy(zero_copy_only=False), labels.dictionary.to_pylist()
+        score = batch["score"].to_numpy(zero_copy_only=False).astype(np.float64)
+        bins = np.clip((score * SCORE_BINS).astype(np.int64), 0, SCORE_BINS - 1)
+        counts = np.bincount(codes * SCORE_BINS + bins, minlength=len(names) * SCORE_BINS).reshape(-1, SCORE_BINS)
+        sums = np.bincount(codes, weights=score, minlength=len(names))
+        for number, name in enumerate(names):
+            self._count(name, counts[number], float(sums[number]))
+        text = pc.utf8_slice_codeunits(batch["text"], 0, TEXT_CHARACTERS).cast(pa.string())
+        # Grouped by number and not by label, which is shorter to compare.
+        table = pa.table({"code": labels.indices, "text": text})
+        grouped = table.group_by(["code", "text"]).aggregate([([], "count_all")])
+        self._hold(
+            pa.table(
+                [labels.dictionary.cast(pa.string()).take(grouped["code"]), grouped["text"], grouped["count_all"]],
+                schema=_COUNTED,
+            )
+        )
+
+    def merge(self, other: "EntityCounts") -> None:
+        """Add what was counted over other rows."""
+        for label, scores in other.scores.items():
+            self._count(label, scores, other.score_sums[label])
+        for label, taken in other.taken.items():
+            self.taken[label] = self.taken.get(label, 0) + taken
+        for texts in other._texts:
+            self._hold(texts)
+
+    def top(self, count: int = SHOWN_TEXTS) -> dict[str, list[tuple[str, int]]]:
+        """Return the most frequent texts of each label with their counts; ties are broken by the text."""
+        self._compact()
+        found: dict[str, list[tuple[str, int]]] = {label: [] for label in self.rows}
+        texts = self._whole()
+        ordered = texts.sort_by([("label", "ascending"), ("count", "descending"), ("text", "ascending")])
+        first = ordered.filter(pa.array(_ranks(ordered["label"]) < count))
+        for row in first.to_pylist():
+            found[row["label"]].append((row["text"], row["count"]))
+        return found
+
+    def _count(self, label: str, scores: np.ndarray, score_sum: float) -> None:
+        self.rows[label] = self.rows.get(label, 0) + int(scores.sum())
+        self.scores[label] = self.scores.get(label, 0) + scores
+        self.score_sums[label] = self.score_sums.get(label, 0.0) + score_sum
+
+    def _hold(self, texts: pa.Table) -> None:
+        self._texts.append(texts)
+        self._held += len(texts)
+        if self._held > 2 * MAX_TEXTS:
+            self._compact()
+
+    def _whole(self) -> pa.Table:
+        return pa.concat_tables([_COUNTED.empty_table(), *self._texts]).combine_chunks()
+
+    def _compact(self) -> None:
+        """Add up the pairs that are held more than once, and cut each label if there are too many."""
+        grouped = self._whole().group_by(["label", "text"]).aggregate([("count", "sum")])
+        texts = grouped.rename_columns({"count_sum": "count"}).select(_COUNTED.names)
+        if len(texts) > MAX_TEXTS:
+            texts = self._cut(texts)
+        self._texts, self._held = [texts], len(texts)
+
+    def _cut(self, texts: pa.Table) -> pa.Table:
+        kept = max(MAX_TEXTS // 2 // len(self.rows), 1)
+        ordered = texts.sort_by([("label", "ascending"), ("count", "descending"), ("text", "ascending")])
+        labels = pc.dictionary_encode(ordered["label"].combine_chunks())
+        codes = labels.indices.to_numpy(zero_copy_only=False)
+        counts = ordered["count"].to_numpy()
+        left_out = _ranks(ordered["label"]) == kept  # the first of each label that is
+        taken = np.zeros(len(labels.dictionary), np.int64)
+        taken[codes[left_out]] = counts[left_out]
+        for number, name in enumerate(labels.dictionary.to_pylist()):
+            self.taken[name] = self.taken.get(name, 0) + int(taken[number])
+        rest = counts - taken[codes]
+        cut = ordered.set_column(2, "count", pa.array(rest))
+        return cut.filter(pa.array(rest > 0))
+
+
+def _ranks(labels: pa.ChunkedArray) -> np.ndarray:
+    """Return the place of each row among those of its label, from 0; labels are sorted.
+
+    >>> _ranks(pa.chunked_array([["a", "a", "b"]])).tolist()
+    [0, 1, 0]
+    """
+    codes = pc.dictionary_encode(labels.combine_chunks()).indices.to_numpy(zero_copy_only=False)
+    first = np.flatnonzero(np.diff(codes, prepend=-1))
+    return np.arange(len(codes)) - np.repeat(first, np.diff(first, append=len(codes)))
+
+
+def shards_to_look_at(rows: Sizes, max_rows: int = MAX_ROWS, max_files: int = MAX_FILES) -> NameSet:
+    """Return shards that hold up to so many rows together: all, or those whose names have the smallest digests.
+
+    Args:
+        rows: of annotations, by shard.
+        max_rows: of those that are returned, but for the first, which is there in any case.
+        max_files: how many are returned at most.
+    """
+    order = rows.names.keys  # sorted by digest
+    fits = np.cumsum(rows.sizes) <= max_rows
+    fits[:1] = True
+    return NameSet(order[: int(np.argmin(fits)) if not fits.all() else len(order)][:max_files])
+
+
+def count_entities(output: str, shards: Iterable[str]) -> EntityCounts:
+    """Count the annotations of finished shards. Memory holds a few row groups and `MAX_TEXTS` texts or so.
+
+    Raises:
+        PipelineError: `output.not_readable`, `output.damaged`.
+    """
+    found = EntityCounts()
+    with ThreadPoolExecutor(_READERS) as pool:
+        for page in pages(shards, _READERS):  # merged in the order of the names, whoever is first
+            for counts in pool.map(lambda shard: _of_shard(output, shard), page):
+                found.merge(counts)
+    return found
+
+
+def _of_shard(output: str, shard: str) -> EntityCounts:
+    counts = EntityCounts()
+    for batch in _batches(table_path(output, ANNOTATIONS.name, shard)):
+        counts.add(batch)
+    return counts
+
+
+def _batches(path: str) -> Iterator[pa.RecordBatch]:
+    try:
+        with open_input(path) as file:
+            yield from pq.ParquetFile(file).iter_batches(columns=_COLUMNS)
+    except (pa.ArrowException, OSError) as error:
+        code = "output.not_readable" if is_storage_fault(error) else "output.damaged"
+        raise PipelineError(code, path=path, reason=error) from error
+
+
+def describe_entities(counts: EntityCounts, shards: int, all_shards: int, all_rows: int) -> dict[str, Any]:
+    """Return what the report says of the rows, as plain values.
+
+    Args:
+        counts: of the shards that were looked at.
+        shards: how many that were.
+        all_shards, all_rows: of the output.
+    """
+    labels = sorted(counts.rows, key=lambda label: (-counts.rows[label], label))[:SHOWN_LABELS]
+    top = counts.top()
+    bins = np.sum([*counts.scores.values(), np.zeros(SCORE_BINS, np.int64)], axis=0)
+    return {
+        "rows_looked_at": sum(counts.rows.values()),
+        "rows": all_rows,
+        "shards_looked_at": shards,
+        "shards": all_shards,
+        "score_bins": bins.tolist(),
+        "labels": [
+            {
+                "label": label,
+                "rows": counts.rows[label],
+                "mean_score": round(counts.score_sums[label] / counts.rows[label], 4),
+                "score_bins": counts.scores[label].tolist(),
+                "top": [{"text": text, "count": count} for text, count in top[label]],
+                "counts_too_small_by_up_to": counts.taken.get(label, 0),
+            }
+            for label in labels
+        ],
+        "labels_not_shown": len(counts.rows) - len(labels),
+    }

@@ -1,0 +1,231 @@
+"""The run report as a page of Markdown, and what of it a console is told."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.tally import STATUSES
+from spanmarker_core.evaluation.report import cell
+
+#: Entities shown of each label, and characters of each.
+_TOP, _TEXT = 5, 60
+
+
+def report_markdown(values: dict[str, Any]) -> bytes:
+    """Return report.md, the same as report.json for people."""
+    run, output = values["this_run"], values["output"]
+    counts = output["counts"]
+    parts = [
+        "# Run report",
+        f"Started {run['started']}, {run['seconds']:,} s. {run_words(run)} {run['words']:,} words, "
+        f"{run['words_per_second']:,} words/s.",
+        _table(("why", "shards"), run["shards_by_reason"].items()),
+        *(f"**{line}**" for line in map(cell, alarm_words(values))),
+        "## Documents",
+        f"{documents_words(counts)}. Parts of files with an unknown number of documents that could not "
+        f"be read: {counts.get('unreadable', 0):,}. Documents with the id of one in another shard: "
+        f"{_duplicates_words(output)}.",
+        _table(("what", "count"), counts.items()),
+        "## Rejects",
+        _table(("code", "rejects"), output["rejects"]["by_code"].items()),
+        _table(
+            ("document", "source", "row", "code", "reason"),
+            (list(example.values()) for example in output["rejects"]["examples"]),
+        ),
+        "## Entities",
+        _table(("label", "entities"), output["entities_by_label"].items()),
+        *_found_parts(output["found"]),
+        *_density_parts(output["density"]),
+        "## Time and memory",
+        "Seconds by stage, over all workers and all runs. Reading, splitting and packing run beside the model; `wait` "
+        "is the time that the model had nothing to do. Shares are of the workers' time.",
+        _table(
+            ("stage", "seconds", "share"),
+            ((each["stage"], each["seconds"], _percent(each["share"])) for each in output["stages"]),
+        ),
+        work_words(output["work"]),
+        _worker_table(run),
+        *_shard_tables(output),
+        f"Peak memory: {output['worker_peak_rss_bytes'] / 1e6:,.0f} MB a worker at most, "
+        f"{run['parent_peak_rss_bytes'] / 1e6:,.0f} MB the parent.",
+        "## What ran",
+        _code(values["command"]),
+        _table(("", ""), [*values["machine"].items(), *values["versions"].items()]),
+        "The job:",
+        _table(("", ""), values["job"].items()),
+        "What decides the rows:",
+        _table(("", ""), values["identity"].items()),
+        "Versions that made them:",
+        _table(("versions", "shards"), output["shards_by_versions"].items()),
+    ]
+    return ("\n\n".join(part for part in parts if part) + "\n").encode("utf-8", "backslashreplace")
+
+
+def run_words(run: Mapping[str, Any]) -> str:
+    """Return what a run did and left out, in words."""
+    return (
+        f"{run['shards_run']:,} shards run, {run['shards_done_before']:,} were done before, {run['shards_left']:,} are "
+        f"left, {run['shards_superseded']:,} replaced because their input changed, {run['shards_pruned']:,} removed "
+        f"whose input is gone ({run['documents_pruned']:,} documents), {run['shards_orphaned']:,} kept whose input is "
+        f"gone ({run['documents_orphaned']:,} documents)."
+    )
+
+
+def documents_words(counts: Mapping[str, int]) -> str:
+    """Return what became of the documents that came in, in words."""
+    parts = [f"{counts[status]:,} {status}" for status in STATUSES if status in counts]
+    return f"{counts.get('documents', 0):,} documents = {' + '.join(parts) or 'none'}"
+
+
+def alarm_words(values: Mapping[str, Any]) -> list[str]:
+    """Return what is alarming about a run's rows: a line, or none."""
+    density = values["output"].get("density")
+    if not density or not (density["too_few"] or density["too_many"]):
+        return []
+    few, many = density["too_few"], density["too_many"]
+    kinds = [f"{count:,} have {kind}" for count, kind in ((few, "too few"), (many, "too many")) if count]
+    return [
+        f"Alarm: of {density['sources']:,} sources, {' and '.join(kinds)} entities for text like the model's own dev "
+        f"data ({density['dev']['per_1000_words']:,} in 1,000 words). Look at them before you use their rows."
+    ]
+
+
+def density_words(density: Mapping[str, Any]) -> str:
+    """Return what the densities of the sources are held against, in words."""
+    if density["no_band"]:
+        return f"Densities are not judged: {density['no_band']}."
+    dev = density["dev"]
+    chosen = (
+        " Each sentence of the dev data has an entity, so that running text has fewer: too few are only those below a "
+        "tenth of the range for such data."
+    )
+    return (
+        f"On the dev data that its training chose it by, the model found {dev['per_1000_words']:,} entities in 1,000 "
+        f"words ({dev['entities']:,} in {dev['words']:,} words, {dev['blocks']:,} blocks). A source alarms outside of "
+        f"the range given beside it, which is wider for fewer words and so drawn that, of 100 runs over text like "
+        f"the dev data, about {100 * dev['false_alarm_rate']:.0f} has any alarm.{chosen if dev['selected'] else ''}"
+    )
+
+
+def found_words(found: Mapping[str, Any]) -> str:
+    """Return which rows texts and scores were counted over, in words; nothing where it was all."""
+    if found["shards_looked_at"] == found["shards"]:
+        return ""
+    return (
+        f"Texts and scores are those of {found['rows_looked_at']:,} of {found['rows']:,} rows, in "
+        f"{found['shards_looked_at']:,} of {found['shards']:,} shards, chosen by a digest of their names."
+    )
+
+
+def work_words(work: Mapping[str, Any]) -> str:
+    """Return how much of its work the model was spared, in words; nothing where no model ran."""
+    if work["useful_token_share"] is None:
+        return ""
+    scored, halved = "The model's tags give the entities, and no span was scored.", work.get("out_of_memory")
+    if work["scored_share"] is not None:
+        scored = (
+            f"The model scored {work['scored_candidates']:,} of {work['candidates']:,} candidate spans, "
+            f"{work['scored_share']:.2%}; a gate turns the others away."
+        )
+    return (
+        f"{scored} It encoded {work['tokens']:,} tokens of text; "
+        f"{work['useful_token_share']:.1%} of the places in their attention held a token, the others padding."
+        + (f" Memory ran out {halved:,} times, and batches were halved." if halved else "")
+    )
+
+
+def _found_parts(found: Mapping[str, Any] | None) -> list[str]:
+    if not found or not found["labels"]:
+        return []
+    rows = (
+        (
+            label["label"],
+            label["mean_score"],
+            ", ".join(f"{_short(each['text'])} {each['count']:,}" for each in label["top"][:_TOP]),
+            f"{label['counts_too_small_by_up_to']:,}" if label["counts_too_small_by_up_to"] else "exact",
+        )
+        for label in found["labels"]
+    )
+    bins = found["score_bins"]
+    return [
+        "Found most often, of each label:",
+        found_words(found),
+        _table(("label", "mean score", "texts and how often", "counts too small by up to"), rows),
+        "Scores:",
+        _table(
+            ("from", "below", "entities"),
+            ((f"{at / len(bins):.2f}", f"{(at + 1) / len(bins):.2f}", count) for at, count in enumerate(bins) if count),
+        ),
+    ]
+
+
+def _density_parts(density: Mapping[str, Any] | None) -> list[str]:
+    if not density:
+        return []
+    rows = (
+        (
+            each["source"],
+            each["words"],
+            each["entities"],
+            each["per_1000_words"],
+            "" if each["lowest"] is None else f"{each['lowest']:,} to {each['highest']:,}",
+            each["alarm"] or "",
+        )
+        for each in density["shown"]
+    )
+    more = density["sources"] - density["without_words"] - len(density["shown"])
+    return [
+        "## Density",
+        density_words(density),
+        _table(("source", "words", "entities", "in 1,000 words", "expected", "alarm"), rows),
+        f"And {more:,} sources that are nearer to what is expected." if more else "",
+        f"{density['without_words']:,} sources have no word that was tagged." if density["without_words"] else "",
+    ]
+
+
+def _shard_tables(output: Mapping[str, Any]) -> list[str]:
+    heads = ("shard", "documents", "words", "seconds", "words/s")
+    names = ("shard", "documents", "words", "seconds", "words_per_second")
+    parts = []
+    for what in ("slowest", "largest"):
+        rows = [[each[name] for name in names] for each in output[f"{what}_shards"]]
+        parts += [f"The {what} shards:", _table(heads, rows)] if rows else []
+    return parts
+
+
+def _worker_table(run: Mapping[str, Any]) -> str:
+    heads = ("worker", "shards", "words", "seconds", "words/s")
+    table = _table(heads, (list(worker.values()) for worker in run["workers"]))
+    more = run["workers_in_all"] - len(run["workers"])
+    return f"{table}\n\nAnd {more:,} workers with fewer words." if more else table
+
+
+def _duplicates_words(output: Mapping[str, Any]) -> str:
+    found = output["duplicate_ids_across_shards"]
+    if found["documents"] is None:
+        return f"not looked for among more than {output['duplicate_ids_looked_for_in_up_to_shards']:,} shards"
+    return ", ".join([f"{found['documents']:,}", *map(cell, found["examples"])])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
+
+
+def _code(line: str) -> str:
+    """Return a line as it stands, whatever is in it: an indented block ends with its line."""
+    return f"    {' '.join(line.split())}" if line else ""
+
+
+def _table(heads: tuple[str, ...], rows: Any) -> str:
+    lines = ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
+    if not lines:
+        return "None." if heads[0] in ("code", "label") else ""
+    return "\n".join(["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads), *lines])
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:,}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    return cell(text)

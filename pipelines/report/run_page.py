@@ -1,0 +1,252 @@
+"""The run report as one self-contained HTML page."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from pipelines.pages import charts, render
+from pipelines.pages.charts import Series
+from pipelines.pages.figures import decimal, percent, seconds, size
+from pipelines.pages.text import shown
+from pipelines.report.run_markdown import alarm_words, density_words, found_words, work_words
+from pipelines.tally import STATUSES
+from pipelines.work import SKIPPED
+
+#: Entities shown of each label, and characters of each.
+_TOP, _TEXT = 5, 40
+
+
+def report_page(values: Mapping[str, Any]) -> bytes:
+    """Return report.html: what report.json tells."""
+    run, output = values["this_run"], values["output"]
+    return render(
+        "run",
+        title="Run report",
+        run=run,
+        output=output,
+        values=values,
+        tags=output["found"] is not None,
+        statuses=[status for status in STATUSES if status in output["counts"]],
+        alarms=alarm_words(values),
+        run_words=_run_words(run),
+        shard_tables=_shard_tables(output),
+        work_words=work_words(output["work"]),
+        skipped=SKIPPED,
+        labels=_labels(output),
+        found_words=found_words(output["found"]) if output["found"] else "",
+        density_words=density_words(output["density"]) if output["density"] else "",
+        scores_chart=_scores_chart(output["found"]),
+        pace_chart=_pace_chart(run["pace"]),
+        rows=_ROWS,
+    )
+
+
+def _run_words(run: Mapping[str, Any]) -> str:
+    """Return what a run did in words, without what it had no cause for."""
+    parts = [f"{run['shards_run']:,} shards run", f"{run['shards_done_before']:,} done before"]
+    others = (("left", "left"), ("superseded", "replaced"), ("pruned", "removed"), ("orphaned", "kept without input"))
+    parts += [f"{run[f'shards_{name}']:,} {words}" for name, words in others if run[f"shards_{name}"]]
+    return f"{', '.join(parts)}."
+
+
+def _shard_tables(output: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the tables of shards with their captions; one where it has them all."""
+    slowest, largest = output["slowest_shards"], output["largest_shards"]
+    if output["shards"] <= len(slowest):
+        return [("All shards of the output, the slowest first", slowest)] if slowest else []
+    return [("The slowest shards of the output", slowest), ("The largest shards of the output", largest)]
+
+
+def _labels(output: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what is told of each label: counts of all rows, texts and scores of those that were looked at."""
+    found = {each["label"]: each for each in (output["found"] or {"labels": []})["labels"]}
+    words, entities = output["counts"].get("words", 0), sum(output["entities_by_label"].values())
+    return [
+        {
+            "label": label,
+            "count": count,
+            "share": count / entities if entities else None,
+            "per_1000_words": 1000 * count / words if words else None,
+            "mean_score": found[label]["mean_score"] if label in found else None,
+            "top": _top(found[label]) if label in found else "",
+            "short_by": found[label]["counts_too_small_by_up_to"] if label in found else 0,
+        }
+        for label, count in output["entities_by_label"].items()
+    ]
+
+
+def _top(label: Mapping[str, Any]) -> Markup:
+    parts = [
+        Markup("{} <small>{}</small>").format(shown(each["text"], _TEXT), f"{each['count']:,}")
+        for each in label["top"][:_TOP]
+    ]
+    return Markup(", ").join(parts)
+
+
+def _scores_chart(found: Mapping[str, Any] | None) -> Markup | None:
+    if not found or not found["rows_looked_at"]:
+        return None
+    bins = found["score_bins"]
+    rows = [(f"{at / len(bins):.2f}", count) for at, count in enumerate(bins)]
+    return charts.bars(rows, title="Entities by score", x="score, from", y="entities")
+
+
+def _pace_chart(pace: list[dict[str, float]]) -> Markup | None:
+    if len(pace) < 2:
+        return None
+    points = [(each["second"], each["words_per_second"]) for each in pace]
+    return charts.lines(
+        [Series("words/s", points)],
+        title="Words a second over the run",
+        x="seconds since workers were ready",
+        y="words/s",
+    )
+
+
+# --- rows of the tables: strings are shown as the hostile text that they may be, figures sort as numbers ---
+
+
+def _statuses_words(counts: Mapping[str, int], statuses: Sequence[str]) -> str:
+    return ", ".join(f"{counts[status]:,} {status}" for status in statuses)
+
+
+def _status_rows(counts: Mapping[str, int], statuses: Sequence[str]) -> list[tuple[Any, ...]]:
+    return [("in", counts.get("documents", 0)), *((status, counts[status]) for status in statuses)]
+
+
+def _reject_rows(examples: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            shown(example["document_id"], 60),
+            _path(example["source"]),
+            example["source_row"],
+            example["code"],
+            shown(example["message"], 160),
+        )
+        for example in examples
+    ]
+
+
+def _label_rows(labels: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            label["label"],
+            label["count"],
+            percent(label["share"]),
+            decimal(label["per_1000_words"]),
+            decimal(label["mean_score"]),
+        )
+        for label in labels
+    ]
+
+
+def _top_rows(labels: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(label["label"], label["top"]) for label in labels if label["top"]]
+
+
+def _source_rows(sources: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            _path(source["source"]),
+            decimal(source["per_1000_words"], 1),
+            "" if source["lowest"] is None else f"{source['lowest']:,.1f} to {source['highest']:,.1f}",
+            source["alarm"] or "",
+            source["words"],
+            source["entities"],
+            source["documents"],
+        )
+        for source in sources
+    ]
+
+
+def _stage_rows(stages: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            f"{stage['stage']} (beside)" if stage["beside"] else stage["stage"],
+            decimal(stage["seconds"], 1),
+            percent(stage["share"]),
+            charts.meter(stage["share"] or 0.0),
+        )
+        for stage in stages
+    ]
+
+
+def _worker_rows(workers: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            worker["worker"],
+            worker["shards"],
+            worker["words"],
+            decimal(worker["seconds"], 1),
+            decimal(worker["words_per_second"], 0),
+        )
+        for worker in workers
+    ]
+
+
+def _shard_rows(shards: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            shown(shard["shard"], 80),
+            shard["documents"],
+            shard["words"],
+            size(shard["bytes"]),
+            seconds(shard["seconds"]),
+            decimal(shard["words_per_second"], 0),
+        )
+        for shard in shards
+    ]
+
+
+def _reason_rows(run: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    why = {
+        "new": "no finished shard was read from these files",
+        "content changed": "their files changed since they were done",
+        "output lost or damaged": "an output file was gone or had another size",
+        "forced": "everything was to be done anew",
+    }
+    rows = [(f"done: {reason}", count, why.get(reason, "")) for reason, count in run["shards_by_reason"].items()]
+    rows += [
+        (
+            "skipped",
+            run["shards_done_before"],
+            "done before, of the same input, model and configuration",
+        ),
+        ("tried again", run["shards_retried"], "an attempt failed"),
+        ("replaced", run["shards_superseded"], "their input changed, and their old rows were removed"),
+        ("removed", run["shards_pruned"], f"their input is gone: {run['documents_pruned']:,} documents"),
+        ("kept", run["shards_orphaned"], f"though their input is gone: {run['documents_orphaned']:,} documents"),
+        ("left", run["shards_left"], "the run ended before they were done"),
+    ]
+    return [row for row in rows if row[1]]
+
+
+def _fact_rows(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, _fact(value)) for name, value in values.items()]
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "–"
+    return "–" if value is None or value == "" else str(value)
+
+
+def _path(path: str) -> Markup:
+    """Return a path of which the end tells most."""
+    return shown(path, 60)
+
+
+_ROWS = {
+    "statuses_words": _statuses_words,
+    "status_rows": _status_rows,
+    "reject_rows": _reject_rows,
+    "label_rows": _label_rows,
+    "top_rows": _top_rows,
+    "source_rows": _source_rows,
+    "stage_rows": _stage_rows,
+    "worker_rows": _worker_rows,
+    "shard_rows": _shard_rows,
+    "reason_rows": _reason_rows,
+    "fact_rows": _fact_rows,
+}

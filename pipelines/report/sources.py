@@ -1,0 +1,153 @@
+"""Entities in 1,000 words, source by source, held against what the model found in its own dev data.
+
+A source is what a shard was read from: a file, or for text files the folder that they lie under. All that is needed
+stands in the manifest's entries, so nothing is estimated and no row is read. A source is 40 bytes here; of those that
+are shown the names are looked up at the end.
+"""
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pipelines.names import NameSet, keys_of
+from schemas.manifest import Entry
+from spanmarker_core.density import ALARM_RATE, BLOCK_WORDS, DevDensity, band, deviations
+from spanmarker_core.errors import CoreError
+
+#: Sources that a report shows; the rest is counted.
+MAX_SOURCES = 40
+#: Entries after which those of the same source are added up.
+_HELD = 1 << 16
+_COUNTS = ("documents", "rejected", "words", "entities")
+
+
+class SourceCounts:
+    """Documents, rejects, words and entities by source."""
+
+    def __init__(self) -> None:
+        self._keys = np.empty(0, np.uint64)  # sorted, unique
+        self._sums = np.empty((0, len(_COUNTS)), np.int64)
+        self._new_keys, self._new_counts = array("Q"), array("q")
+
+    def add(self, entry: Entry) -> None:
+        """Add a shard."""
+        self._new_keys.frombytes(keys_of([entry.source]).tobytes())
+        self._new_counts.extend(entry.counts.get(name, 0) for name in _COUNTS)
+        if len(self._new_keys) >= _HELD:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        keys = np.concatenate([self._keys, np.asarray(self._new_keys, np.uint64)])
+        counts = np.concatenate([self._sums, np.asarray(self._new_counts, np.int64).reshape(-1, len(_COUNTS))])
+        self._keys, places = np.unique(keys, return_inverse=True)
+        self._sums = np.zeros((len(self._keys), len(_COUNTS)), np.int64)
+        np.add.at(self._sums, places, counts)
+        self._new_keys, self._new_counts = array("Q"), array("q")
+
+    def described(
+        self, dev: DevDensity | str, sources: Callable[[], Iterable[str]], shown: int = MAX_SOURCES
+    ) -> dict[str, Any]:
+        """Return what the report says of the sources, as plain values; densities are entities in 1,000 words.
+
+        Those that are furthest from what is expected come first: from the band's middle, or without a band from the
+        density of all sources together. Sources without a word are counted and not judged.
+
+        Args:
+            dev: what the model found in its dev data; or why there is nothing to hold a source against, in words.
+            sources: names of the sources, each once or more often; called if there are any.
+            shown: how many sources are told one by one.
+        """
+        self._add_up()
+        judged = self._sums[:, 2] > 0
+        keys, (documents, rejected, words, entities) = self._keys[judged], self._sums[judged].T
+        total_words, total_entities = int(words.sum()), int(entities.sum())
+        expected = dev
+        if isinstance(expected, str):  # only to order them; the numbers of a band that nobody has seen are not told
+            expected = DevDensity(max(total_words, 1), max(total_entities, 1), 2, 0.0, False, "", "", "")
+        z = deviations(expected, words, entities)
+        lowest, highest = band(expected, words, len(keys))
+        if isinstance(dev, str):
+            lowest, highest = np.zeros(len(keys)), np.full(len(keys), np.inf)
+        few, many = entities / words < lowest, entities / words > highest
+        # The key breaks ties, so that neither cut nor order of the shards decides.
+        chosen = np.lexsort([keys, -np.abs(z), ~(few | many)])[:shown]
+        names = _names(keys[chosen], sources)
+        rows = [
+            {
+                "source": names.get(int(keys[place]), ""),
+                "documents": int(documents[place]),
+                "rejected": int(rejected[place]),
+                "words": int(words[place]),
+                "entities": int(entities[place]),
+                "per_1000_words": _rounded(entities[place] / words[place]),
+                "lowest": None if isinstance(dev, str) else _rounded(lowest[place]),
+                "highest": None if isinstance(dev, str) else _rounded(highest[place]),
+                "alarm": "too few entities" if few[place] else "too many entities" if many[place] else None,
+            }
+            for place in chosen
+        ]
+        return {
+            "sources": len(self._keys),
+            "without_words": int((~judged).sum()),
+            "per_1000_words": _rounded(total_entities / total_words) if total_words else None,
+            "dev": None if isinstance(dev, str) else _dev_values(dev),
+            "no_band": dev if isinstance(dev, str) else None,
+            "too_few": int(few.sum()),
+            "too_many": int(many.sum()),
+            "shown": rows,
+        }
+
+
+def dev_density_of(bundle: str, identity: Mapping[str, str]) -> DevDensity | str:
+    """Return what the model found in its dev data, if it is what a run's densities can be held against; else why not.
+
+    Args:
+        bundle: the model's folder.
+        identity: of the job.
+    """
+    from spanmarker_core.card import read_card_facts  # only here: a run that has work to do starts sooner
+
+    try:
+        dev = DevDensity.from_json(read_card_facts(bundle).get("density"))
+    except CoreError as error:
+        return f"the model's card can't be read: {error}"
+    if dev is None:
+        return (
+            "the model's bundle does not say how dense entities were in its dev data; "
+            "`spanmarker card BUNDLE --dev DATA` measures it"
+        )
+    for name in ("decoder", "threshold", "gate"):
+        there, here = getattr(dev, name), identity.get(name)
+        if there != here:
+            return f"the dev data's density was measured with {name} {there}, and this run's is {here}"
+    return dev
+
+
+def _dev_values(dev: DevDensity) -> dict[str, Any]:
+    return {
+        "words": dev.words,
+        "entities": dev.entities,
+        "per_1000_words": _rounded(dev.per_word),
+        "blocks": dev.blocks,
+        "block_words": BLOCK_WORDS,
+        "dispersion": dev.dispersion,
+        "selected": dev.selected,
+        "false_alarm_rate": ALARM_RATE,
+    }
+
+
+def _names(keys: np.ndarray, sources: Callable[[], Iterable[str]]) -> dict[int, str]:
+    wanted = NameSet(keys)
+    found: dict[int, str] = {}
+    if len(wanted):
+        for name in wanted.among(sources()):
+            found.setdefault(int(keys_of([name])[0]), name)
+            if len(found) == len(wanted):
+                break
+    return found
+
+
+def _rounded(per_word: float) -> float:
+    return round(1000 * float(per_word), 2)

@@ -1,0 +1,30 @@
+"""How the time of a run's workers is shared among the stages of their work."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.listeners import IN_TURN
+
+
+def stage_values(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return the stages with their seconds, over all workers, and their share of the workers' time.
+
+    Stages that a worker goes through in turn (`wait`, in which its model has nothing to do, `tag`, `check`, `write`)
+    make up its time and come first. The others run beside the model in a thread of their own: their shares say how
+    busy that was, and are no part of the same whole.
+
+    >>> stage_values({"tag": 3.0, "wait": 1.0, "read": 2.0})[1]
+    {'stage': 'tag', 'seconds': 3.0, 'share': 0.75, 'beside': False}
+    """
+    whole = sum(seconds.get(stage, 0.0) for stage in IN_TURN)
+    in_turn = [stage for stage in IN_TURN if stage in seconds]
+    beside = sorted((stage for stage in seconds if stage not in IN_TURN), key=lambda stage: (-seconds[stage], stage))
+    return [
+        {
+            "stage": stage,
+            "seconds": round(seconds[stage], 2),
+            "share": round(seconds[stage] / whole, 4) if whole else None,
+            "beside": stage not in IN_TURN,
+        }
+        for stage in in_turn + beside
+    ]
