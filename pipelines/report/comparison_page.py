@@ -6,7 +6,7 @@ from typing import Any
 from pipelines.pages import render
 from pipelines.pages.figures import Figure, number, percent
 from pipelines.pages.text import shown
-from pipelines.report.evaluation_page import example_lists, fact_words
+from pipelines.report.evaluation_page import LABEL_CHARACTERS, example_lists, fact_words
 from spanmarker_core.evaluation.attributes import BUCKETS
 from spanmarker_core.evaluation.comparison import CHANGES
 from spanmarker_core.evaluation.errors import KINDS
@@ -35,11 +35,11 @@ def comparison_page(values: Mapping[str, Any]) -> bytes:
         totals=totals,
         rows=[
             _row("all labels", overall),
-            *(_row(shown(label), values["per_label"][label]) for label in labels),
+            *(_row(shown(label, LABEL_CHARACTERS), values["per_label"][label]) for label in labels),
         ],
         changes=[
             ["all labels", *map(number, totals.values())],
-            *([shown(label), *map(number, entities[label].values())] for label in labels),
+            *([shown(label, LABEL_CHARACTERS), *map(number, entities[label].values())] for label in labels),
         ],
         errors=_errors(values["errors"]),
         attributes=_attributes(values["attributes"]),

@@ -16,6 +16,9 @@ from spanmarker_core.evaluation.errors import KINDS
 #: Labels of the confusion that are drawn, the most frequent ones, and pairs of labels that are told.
 _LABELS, _PAIRS = 12, 15
 
+#: Characters of a label that are shown in a table.
+LABEL_CHARACTERS = 60
+
 _SEEN_WORDS = {
     "seen": "seen with this label",
     "other_label": "seen with other labels only",
@@ -38,7 +41,7 @@ def evaluation_page(values: Mapping[str, Any]) -> bytes:
         values=values,
         facts=[(name.replace("_", " "), fact_words(value)) for name, value in values["facts"].items()],
         scores=[_scores(name, values[name]) for name in ("micro", "macro")],
-        labels=[_scores(shown(label), each) for label, each in _by_support(values["per_label"])],
+        labels=[_scores(shown(label, LABEL_CHARACTERS), each) for label, each in _by_support(values["per_label"])],
         errors=_errors(values["errors"]),
         examples=example_lists(values["examples"], _ERROR_WORDS, KINDS),
         confusion=_confusion(values["confusion"]),
@@ -84,7 +87,8 @@ def _example(example: Mapping[str, Any]) -> tuple[Markup, Markup]:
     ]
     before, after = ("… " if example["words_before"] else ""), (" …" if example["words_after"] else "")
     text = Markup("{}{}{}").format(before, highlighted(example["text"], marks, limit=1500), after)
-    return shown(f"{example['document_id']}, sentence {example['sentence_id']}"), text
+    where = Markup("{}, sentence {}").format(shown(example["document_id"], 30), example["sentence_id"])
+    return where, text
 
 
 def _by_support(labels: Mapping[str, Any]) -> list[tuple[str, Any]]:
