@@ -14,6 +14,7 @@ from pipelines.commands.experiment import experiment
 from pipelines.commands.gate import gate
 from pipelines.commands.import_checkpoint import import_checkpoint
 from pipelines.commands.prepare import prepare
+from pipelines.commands.representations import representations
 from pipelines.commands.status import status
 from pipelines.commands.tag import tag
 from pipelines.commands.train import train
@@ -41,6 +42,7 @@ app.command()(browse)
 app.command()(train)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(representations)
 app.command()(experiment)
 app.command()(import_checkpoint)
 app.command()(card)

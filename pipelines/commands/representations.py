@@ -1,0 +1,56 @@
+"""`spanmarker representations`: what a model's representations of spans are like."""
+
+from typing import Annotated
+
+import typer
+
+
+def representations(
+    model: Annotated[str, typer.Option(help="Model bundle.")],
+    data: Annotated[str, typer.Option(help="Annotated sentences: .jsonl, CoNLL, or a `datasets` folder.")],
+    scheme: Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")] = None,
+    report: Annotated[
+        str | None, typer.Option(help="Folder for representations.html, representations.md and representations.json.")
+    ] = None,
+    spans: Annotated[
+        int, typer.Option(min=1, help="Spans of a class that are taken, at most; always the same ones.")
+    ] = 100,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="float32; bfloat16 or int8, which change representations.")] = "float32",
+) -> None:
+    """Look into a model: norms and cosines of its span representations, by class and by overlap, and a picture."""
+    from contextlib import nullcontext
+
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from pipelines.report.folder import report_folder
+    from pipelines.report.representations import publish_representations, to_markdown
+    from pipelines.storage import absolute
+    from spanmarker_core import load
+    from spanmarker_core.bundle import read_info
+    from spanmarker_core.data import read_annotated
+    from spanmarker_core.evaluation.representations import analyse
+
+    folder = absolute(report) if report else None
+    info = read_info(model)
+    sentences = read_annotated(data, scheme)
+    tagger = load(model, device, dtype)
+    facts = {
+        "model": str(info.path),
+        "model_digest": info.digest,
+        "architecture": info.config.architecture,
+        "options": dict(info.config.options),
+        "data": data,
+        "entity_max_length": info.config.entity_max_length,
+        "context": info.config.context.policy,
+        "device": str(tagger.device),
+        "dtype": dtype,
+    }
+    with report_folder(folder) if folder else nullcontext():  # last of the checks: it makes the folder
+        values = analyse(tagger, sentences, spans).to_json(facts)
+    console = Console()
+    console.print(Markdown(to_markdown(values)))
+    if folder:
+        page = publish_representations(folder, values)
+        console.print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,216 @@
+"""Writes an analysis of span representations: representations.json, .md and .html in a folder."""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from pipelines.pages import charts, render
+from pipelines.pages.charts import Series
+from pipelines.pages.figures import decimal, number
+from pipelines.pages.text import shown
+from pipelines.report.evaluation_page import fact_words, short
+from pipelines.storage import join, publish_bytes
+from spanmarker_core.evaluation.markdown import table
+from spanmarker_core.evaluation.report import cell
+
+#: Classes whose cosines are drawn, the most frequent ones.
+_CLASSES = 12
+_LEVELS = {"none": "no word in common", "weak": "ratio up to 0.5", "strong": "ratio above 0.5"}
+_NO_ENTITY = "no entity"
+
+
+def publish_representations(folder: str, values: Mapping[str, Any]) -> str:
+    """Write the three files and return the path of the page.
+
+    Args:
+        folder: where to.
+        values: what `spanmarker_core.evaluation.representations.Representations.to_json` gives.
+    """
+    page = join(folder, "representations.html")
+    publish_bytes(page, representations_page(values))
+    publish_bytes(join(folder, "representations.md"), to_markdown(values).encode())
+    text = json.dumps(values, ensure_ascii=False, indent=1)
+    publish_bytes(join(folder, "representations.json"), text.encode() + b"\n")
+    return page
+
+
+def to_markdown(values: Mapping[str, Any]) -> str:
+    """Return the analysis as a page of Markdown."""
+    cosines, templates = values["cosines"], values["templates"]
+    lines = ["# Representations", "", f"{_what(values)}", "", "## Overlapping spans", ""]
+    lines += table(
+        ["an entity and its neighbours", "pairs", "cosine", "that are no entity"],
+        [[_LEVELS[e["name"]], e["pairs"], _plain(e["cosine"]), _plain(e["no_entity"])] for e in values["overlaps"]],
+    )
+    rows = [
+        ["mean norm of entities", values["entity_norm"]],
+        ["mean norm of what is no entity", values["norms"][-1]["mean"]],
+        ["cosine within an entity class", cosines["within"]],
+        ["cosine between entity classes", cosines["between"]],
+        ["cosine of entities and no entity", cosines["no_entity"]],
+        ["mean norm of templates", templates["norm"]],
+        ["absolute cosine of templates", templates["pairs"]],
+        ["of two entity labels", templates["between"]],
+        ["of an entity label and the label for no entity", templates["no_entity"]],
+    ]
+    lines += ["", "## Norms and cosines", "", *table(["", "mean"], [[name, _plain(value)] for name, value in rows])]
+    heads = ["class", "spans", "taken", "norm", "deviation", "cosine within", "with other classes", "with no entity"]
+    lines += ["", "## Classes", "", *table(heads, [_markdown_class(row) for row in _classes(values)])]
+    share = sum(values["plane"]["variance"])
+    lines += [
+        "",
+        f"The first two principal components of entities of {len(values['plane']['points']):,} labels hold "
+        f"{100 * share:.1f} % of the variance.",
+        "",
+        *(f"{note}\n" for note in notes(values)),
+        values["conventions"],
+        "",
+        *table(["", ""], [[cell(name), cell(fact_words(value))] for name, value in values["facts"].items()]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def representations_page(values: Mapping[str, Any]) -> bytes:
+    """Return the analysis as a page."""
+    norms = values["norms"]
+    return render(
+        "representations",
+        title="Representations",
+        what=_what(values),
+        values=values,
+        no_entity=norms[-1],
+        notes=notes(values),
+        facts=[(name.replace("_", " "), fact_words(value)) for name, value in values["facts"].items()],
+        overlaps={each["name"]: each for each in values["overlaps"]},
+        levels=[
+            [_LEVELS[each["name"]], number(each["pairs"]), decimal(each["cosine"], 3), decimal(each["no_entity"], 3)]
+            for each in values["overlaps"]
+        ],
+        ratios=_ratios(values["ratios"]),
+        classes=[_page_class(row) for row in _classes(values)],
+        histogram=_histogram(values["histogram"]),
+        heat=_heat(values),
+        left_out=max(0, len(norms) - 1 - _CLASSES),
+        plane=_plane(values["plane"]),
+        templates=_templates(values["templates"]),
+    )
+
+
+def notes(values: Mapping[str, Any]) -> list[str]:
+    """Return what has to be said beside the figures."""
+    found = []
+    if values["unreachable"]:
+        found.append(
+            f"{values['unreachable']:,} entities have no representation: they are longer than the model can give, or "
+            "have no token at an edge."
+        )
+    if values["unknown"]:
+        labels = ", ".join(short(label) for label in values["unknown"][:_CLASSES])
+        more = len(values["unknown"]) - _CLASSES
+        found.append(
+            f"The model has no class for {labels}{f' and {more:,} more' if more > 0 else ''}: these are classes of the "
+            "data that it was not taught."
+        )
+    if zero := sum(each["zero"] for each in values["norms"]):
+        found.append(f"{zero:,} of the spans taken are represented by zeros, which have no cosine.")
+    return found
+
+
+def _what(values: Mapping[str, Any]) -> str:
+    taken = [each["taken"] for each in values["norms"]]
+    return (
+        f"{sum(taken[:-1]):,} entities of {len(taken) - 1:,} classes and {taken[-1]:,} spans that are no entity, up to "
+        f"{values['limit']:,} of a class, out of {values['sentences']:,} sentences; each is {values['size']:,} numbers."
+    )
+
+
+def _classes(values: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], list[float | None]]]:
+    """Return of each class its norms and its cosines: within, with other entity classes, with no entity."""
+    matrix = values["cosines"]["matrix"]
+    last = len(matrix) - 1
+    rows = []
+    for place, each in enumerate(values["norms"]):
+        others = [cosine for other, cosine in enumerate(matrix[place][:last]) if other != place and cosine is not None]
+        mean = sum(others) / len(others) if others else None
+        rows.append((each, [matrix[place][place], mean, matrix[place][last] if place < last else None]))
+    return rows
+
+
+def _markdown_class(row: tuple[Mapping[str, Any], list[float | None]]) -> list[object]:
+    each, cosines = row
+    name = f"*{_NO_ENTITY}*" if each["label"] is None else cell(each["label"])
+    return [name, each["seen"], each["taken"], *map(_plain, (each["mean"], each["deviation"], *cosines))]
+
+
+def _page_class(row: tuple[Mapping[str, Any], list[float | None]]) -> list[object]:
+    each, cosines = row
+    return [
+        _NO_ENTITY if each["label"] is None else shown(each["label"]),
+        number(each["seen"]),
+        number(each["taken"]),
+        *(decimal(each[name], 2) for name in ("mean", "deviation")),
+        *(decimal(cosine, 3) for cosine in cosines),
+    ]
+
+
+def _plain(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _ratios(ratios: Sequence[Mapping[str, Any]]) -> Any:
+    series = [
+        Series(name, [(each["ratio"], each[key]) for each in ratios if each[key] is not None])
+        for name, key in (("all neighbours", "cosine"), ("those that are no entity", "no_entity"))
+    ]
+    return charts.lines(series, title="Cosine by overlapping ratio", x="overlapping ratio, up to", y="mean cosine")
+
+
+def _histogram(histogram: Mapping[str, Sequence[float]]) -> Any:
+    edges = histogram["edges"]
+    middles = [(low + high) / 2 for low, high in pairwise(edges)]
+    series = [
+        Series(name, list(zip(middles, [100 * share for share in histogram[key]], strict=True)))
+        for name, key in (("entities", "entities"), (_NO_ENTITY, "no_entity"))
+    ]
+    return charts.lines(series, title="Spans by norm", x="norm", y="% of spans")
+
+
+def _heat(values: Mapping[str, Any]) -> Any:
+    last = len(values["norms"]) - 1
+    places = [*range(min(last, _CLASSES)), last]
+    labels = [values["norms"][place]["label"] for place in places]
+    names = [_NO_ENTITY if label is None else short(label) for label in labels]
+    matrix = values["cosines"]["matrix"]
+    cells = [[None if (cosine := matrix[a][b]) is None else round(cosine, 2) for b in places] for a in places]
+    return charts.heat(names, names, cells, title="Mean cosine of two classes", percent=False)
+
+
+def _plane(plane: Mapping[str, Any]) -> Any:
+    groups = [Series(short(label), points) for label, points in plane["points"].items()]
+    axes = [
+        f"{name} component, {100 * share:.1f} % of variance"
+        for name, share in zip(("first", "second"), plane["variance"], strict=True)
+    ]
+    return charts.scatter(groups, title="Entities on two principal components", x=axes[0], y=axes[1])
+
+
+def _templates(templates: Mapping[str, Any]) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for place, label in enumerate(templates["labels"]):
+        others = {
+            other: cosine
+            for other, cosine in enumerate(templates["matrix"][place])
+            if other != place and cosine is not None
+        }
+        nearest = max(others, key=lambda other: (others[other], -other), default=None)
+        rows.append(
+            [
+                shown(label),
+                decimal(templates["norms"][place], 3),
+                decimal(sum(others.values()) / len(others) if others else None, 3),
+                "" if nearest is None else shown(templates["labels"][nearest]),
+                decimal(None if nearest is None else others[nearest], 3),
+            ]
+        )
+    return rows
