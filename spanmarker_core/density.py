@@ -10,13 +10,16 @@ is 1 for entities that are strewn at random (Poisson) and more where they come i
 people or places. The square root of a density then has a variance of about D / 4W, whatever the density (Bartlett
 1936, "The square root transformation in analysis of variance"; 3/8 is added to counts as in Anscombe 1948), so that
 
-    z = 2 (sqrt((E + 3/8) / W) - sqrt(m)) / sqrt(D (1 / min(W, 1000) + 1 / W_dev))
+    z = 2 (sqrt((E + 3/8) / W) - sqrt(m)) / sqrt(D (1 / W + 1 / W_dev))
 
-is about normal. min(W, 1000) keeps the band of a large source as wide as that of a block: the band is what was *seen*
-on dev, and corpora differ among each other by more than chance. D is not below 1, and its upper 95 % bound is taken
-(chi-square of B - 1 degrees of freedom, by Wilson and Hilferty's cube root), so that few blocks give a wide band. A
-source alarms at |z| > the normal quantile of `ALARM_RATE` / number of sources, two-sided (Bonferroni): of a hundred
-runs over text like the dev data, about one has an alarm, however many sources it has and however small they are.
+is about normal. D is not below 1, and its upper 95 % bound is taken (chi-square of B - 1 degrees of freedom, by Wilson
+and Hilferty's cube root), so that few blocks give a wide band. A source alarms if chance does not explain its density
+and it is a matter of more than shades:
+
+- |z| is above the normal quantile of `ALARM_RATE` / number of sources, two-sided (Bonferroni). So of a hundred runs
+  over text like the dev data no more than about one has an alarm, however many and however small its sources are;
+- and the density is above m by half or more, or below two thirds of m. Corpora differ among each other, and in a large
+  source chance explains no difference.
 
 Some data hold chosen sentences only, each with an entity (`selected`). Running text has fewer entities than they do,
 nobody knows how many. Then the lowest density is a tenth of what it would be, which still tells text in which next to
@@ -35,6 +38,8 @@ import numpy as np
 BLOCK_WORDS = 1000
 #: Share of runs over text like the dev data that have an alarm at all.
 ALARM_RATE = 0.01
+#: Densities within this factor of that of the dev data never alarm.
+FACTOR = 1.5
 #: Share of sentences with entities that running text is taken to have at least, where all dev sentences have some.
 SELECTED_SHARE = 0.1
 _SURE = 0.95  # that the dispersion isn't larger
@@ -157,13 +162,14 @@ def band(dev: DevDensity, words: np.ndarray, sources: int) -> tuple[np.ndarray, 
     reach = alarm_limit(sources) * _spread(dev, words)
     middle, shift = math.sqrt(dev.per_word), 0.375 / words
     lowest = np.maximum(np.maximum(middle - reach, 0.0) ** 2 - shift, 0.0)
-    return lowest * (SELECTED_SHARE if dev.selected else 1.0), (middle + reach) ** 2 - shift
+    lowest = np.minimum(lowest, dev.per_word / FACTOR) * (SELECTED_SHARE if dev.selected else 1.0)
+    return lowest, np.maximum((middle + reach) ** 2 - shift, dev.per_word * FACTOR)
 
 
 def _spread(dev: DevDensity, words: np.ndarray) -> np.ndarray:
     """Return the standard deviation of the square root of each source's density."""
     variance = _upper(dev.dispersion, dev.blocks - 1) / 4
-    return np.sqrt(variance * (1 / np.minimum(words, BLOCK_WORDS) + 1 / dev.words))
+    return np.sqrt(variance * (1 / words + 1 / dev.words))
 
 
 def _upper(dispersion: float, degrees: int) -> float:

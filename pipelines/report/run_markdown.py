@@ -96,13 +96,13 @@ def density_words(density: Mapping[str, Any]) -> str:
     dev = density["dev"]
     chosen = (
         " Each sentence of the dev data has an entity, so that running text has fewer: too few are only those below a "
-        "tenth of the range for such data."
+        "tenth of what they would be otherwise."
     )
     return (
         f"On the dev data that its training chose it by, the model found {dev['per_1000_words']:,} entities in 1,000 "
         f"words ({dev['entities']:,} in {dev['words']:,} words, {dev['blocks']:,} blocks). A source alarms outside of "
         f"the range given beside it, which is wider for fewer words and so drawn that, of 100 runs over text like "
-        f"the dev data, about {100 * dev['false_alarm_rate']:.0f} has any alarm.{chosen if dev['selected'] else ''}"
+        f"the dev data, about {100 * dev['false_alarm_rate']:.0f} has any alarm at most.{chosen if dev['selected'] else ''}"
     )
 
 
