@@ -14,9 +14,10 @@ from pipelines.storage import join, publish_bytes
 from spanmarker_core.evaluation.markdown import table
 from spanmarker_core.evaluation.report import cell
 
-#: Classes whose cosines are drawn, the most frequent ones.
-_CLASSES = 12
-_LEVELS = {"none": "no word in common", "weak": "ratio up to 0.5", "strong": "ratio above 0.5"}
+#: Classes whose cosines are drawn, the most frequent ones: as many as a page is wide.
+_CLASSES = 8
+#: Levels of overlap: the words that two spans share over those that either has.
+_LEVELS = {"none": "none", "weak": "up to 0.5", "strong": "above 0.5"}
 _NO_ENTITY = "no entity"
 
 
@@ -40,7 +41,7 @@ def to_markdown(values: Mapping[str, Any]) -> str:
     cosines, templates = values["cosines"], values["templates"]
     lines = ["# Representations", "", f"{_what(values)}", "", "## Overlapping spans", ""]
     lines += table(
-        ["an entity and its neighbours", "pairs", "cosine", "that are no entity"],
+        ["overlap with neighbours", "pairs", "cosine with all", "with those that are no entity"],
         [[_LEVELS[e["name"]], e["pairs"], _plain(e["cosine"]), _plain(e["no_entity"])] for e in values["overlaps"]],
     )
     rows = [

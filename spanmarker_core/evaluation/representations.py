@@ -31,7 +31,7 @@ SPANS_A_CLASS = 100
 CLASSES_ON_PLANE = 5
 #: Names of the overlap's levels, and which groups of `span_features.neighbours` each holds.
 LEVELS = {"none": slice(0, 1), "weak": slice(1, 6), "strong": slice(6, RATIOS)}
-_BINS = 24
+_BINS = 20
 
 CONVENTIONS = (
     "Representations are what the linear classifier takes. Classes are those of the gold entities; no entity is every "

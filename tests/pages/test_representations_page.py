@@ -53,9 +53,9 @@ def test_the_page_is_sound(browser, folder, width, dark):
         assert visit.page.locator("svg.chart").count() == 3
         assert visit.page.locator("img, [onload], [onerror], [style]").count() == 0
         heat = visit.page.locator("table.heat")
-        assert heat.locator("tbody tr").count() == 13
+        assert heat.locator("tbody tr").count() == 9
         assert heat.locator("tbody th").last.inner_text() == "no entity"
-        assert "The 4 least frequent classes" in visit.page.locator("#between").inner_text()
+        assert "The 8 least frequent classes" in visit.page.locator("#between").inner_text()
 
 
 def test_what_the_page_says_is_what_the_json_says(browser, folder, values):

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from spanmarker_core import load
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
@@ -425,6 +426,17 @@ def test_a_model_whose_classes_are_other_than_the_data_s(encoder):
     assert found.unknown == ["PLACE", "THING"]
     assert [each.label for each in found.norms] == ["PLACE", "THING", None]
     assert set(found.templates.labels) == {"O", "location", "person"}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_other_precisions(tiny_bundle, dtype):
+    data = data_of_all_kinds()
+    expected = analyse(load(tiny_bundle), data, 20)
+    found = analyse(load(tiny_bundle, dtype=dtype), data, 20)
+    assert [each.taken for each in found.norms] == [each.taken for each in expected.norms]
+    assert found.cosines.within != expected.cosines.within
+    assert found.cosines.within == pytest.approx(expected.cosines.within, abs=0.05)
+    assert found.entity_norm == pytest.approx(expected.entity_norm, rel=0.05)
 
 
 def test_json_has_no_number_that_json_lacks(encoder):
