@@ -21,6 +21,7 @@ from spanmarker_core.models import ARCHITECTURES
 from spanmarker_core.models.options import Options, read_options
 from spanmarker_core.saving import check_output
 from spanmarker_core.tagger import choose_device
+from spanmarker_core.training.advice import advice
 from spanmarker_core.training.checkpoints import TrainingFolder, seconds_of
 from spanmarker_core.training.encoder import new_model
 from spanmarker_core.training.examples import Examples
@@ -86,6 +87,8 @@ def train(
         else:
             report = length_report(train_sentences, settings.entity_max_length)
         say(report.to_text())
+        if words := advice(report, settings):
+            say(words)
         labels = sorted(summary.labels)
         set_seed(settings.seed)
         config, network, tokenizer = new_model(encoder_path, labels, settings)
