@@ -96,7 +96,7 @@ def _by_support(labels: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _rates(scores: Mapping[str, Any]) -> list[object]:
-    return [percent(scores[name], 2) for name in ("precision", "recall", "f1")]
+    return [percent(scores[name], 2) for name in ("f1", "precision", "recall")]
 
 
 def _counts(scores: Mapping[str, Any]) -> list[object]:

@@ -22,7 +22,7 @@ from spanmarker_core.evaluation.structure import STRUCTURES, structures
 #: Entities that an example marks at most.
 _MARKS = 12
 
-_NO_TRAINING = "needs the training data: give --train"
+_NO_TRAINING = "it needs the training data (--train)"
 
 
 @dataclass(frozen=True)

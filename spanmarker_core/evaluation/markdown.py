@@ -19,7 +19,7 @@ def details_to_markdown(details: Mapping[str, Any]) -> str:
     parts = (
         _errors(details["errors"]),
         _confusion(details["confusion"]),
-        _groups("Nested entities", "spans", details["structure"]),
+        _structure(details["structure"]),
         _attributes(details["attributes"]),
         _forms(details),
         _calibration(details["calibration"]),
@@ -91,6 +91,12 @@ def _groups(title: str, head: str, part: Mapping[str, Any]) -> list[str]:
     return [f"## {title}", "", *table([head, "precision %", "recall %", "F1 %", "gold"], rows)]
 
 
+def _structure(structure: Mapping[str, Any]) -> list[str]:
+    if structure["groups"]["nested"]["support"] == 0:
+        return ["## Nested entities", "", "No gold entity is nested in another."]
+    return _groups("Nested entities", "spans", structure)
+
+
 def _attributes(attributes: Mapping[str, Any]) -> list[str]:
     rows = []
     missing = []
@@ -98,7 +104,7 @@ def _attributes(attributes: Mapping[str, Any]) -> list[str]:
         if name == "conventions":
             continue
         if "missing" in each:
-            missing.append(f"{name} {each['missing']}.")
+            missing.append(f"{name}: not measured, {each['missing']}.")
             continue
         cells = [f"{percent(b['f1'])} ({b['interval']}; {b['support']:,})" for b in each["buckets"]]
         rows.append([f"{name}: {each['words']}", *cells])
@@ -108,7 +114,7 @@ def _attributes(attributes: Mapping[str, Any]) -> list[str]:
 def _forms(details: Mapping[str, Any]) -> list[str]:
     unknown, forms = details["unknown_words"], details["surface_forms"]
     if "missing" in unknown:
-        return ["## Seen and unseen", "", f"Not measured: {unknown['missing']}."]
+        return ["## Seen and unseen", "", f"Not measured, {unknown['missing']}."]
     return [
         *_groups("Seen and unseen", "surface form in training", forms),
         "",

@@ -109,4 +109,4 @@ def test_the_page_says_what_the_numbers_are(browser, pages):
         for link in visit.page.locator("nav a").all():
             assert visit.page.locator(link.get_attribute("href")).count() == 1
     with opened(browser, pages["no_training"]) as visit:
-        assert "give --train" in visit.page.locator("#seen").inner_text()
+        assert "--train" in visit.page.locator("#seen").inner_text()
