@@ -18,10 +18,13 @@ from pipelines.plan_file import plan_identity
 from pipelines.storage import absolute, exists, join
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from schemas.manifest import Entry
+from spanmarker_core.errors import CodedError
 
 #: Seconds between two looks at the manifest, and the most of the time that they may take together.
 _LOOK_SECONDS = 2.0
 _LOOK_SHARE = 0.05
+#: Seconds of reading that a page waits for.
+_WAIT_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -113,26 +116,42 @@ def _counted(entry: Entry) -> dict[str, dict[str, int]]:
 
 
 class LiveCatalogue:
-    """The catalogue of an output that a run may be writing to: read again when the manifest has changed."""
+    """The catalogue of an output that a run may be writing to: read again when the manifest has changed.
+
+    Where reading takes a moment, whoever asks waits for it. Where it takes longer it is done aside, and the old
+    catalogue serves meanwhile.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._lock = threading.Lock()
+        self._fault: CodedError | None = None
         self._next_look = 0.0
         self._read()
 
     def now(self) -> Catalogue:
-        """Return what is done now, or was some seconds ago."""
-        # Whoever comes while another looks takes what there is.
-        if self._lock.acquire(blocking=False):
+        """Return what is done now, or was some time ago.
+
+        Raises:
+            PipelineError: as `read_catalogue`.
+        """
+        if self._lock.acquire(blocking=False):  # Whoever comes while another looks takes what there is.
+            aside = False
             try:
+                if self._fault is not None:
+                    fault, self._fault = self._fault, None
+                    raise fault
                 if time.monotonic() >= self._next_look:
+                    self._next_look = time.monotonic() + _LOOK_SECONDS
                     if self._stamp() != self._seen:
-                        self._read()
-                    else:
-                        self._next_look = time.monotonic() + _LOOK_SECONDS
+                        aside = self._took > _WAIT_SECONDS
+                        if aside:
+                            threading.Thread(target=self._read_aside, daemon=True).start()
+                        else:
+                            self._read()
             finally:
-                self._lock.release()
+                if not aside:
+                    self._lock.release()
         return self._catalogue
 
     def refresh(self) -> Catalogue:
@@ -141,12 +160,20 @@ class LiveCatalogue:
             self._read()
         return self._catalogue
 
+    def _read_aside(self) -> None:
+        try:
+            self._read()
+        except CodedError as error:
+            self._fault = error
+        finally:
+            self._lock.release()
+
     def _read(self) -> None:
         began = time.monotonic()
         self._seen = self._stamp()
         self._catalogue = read_catalogue(self._folder)
-        took = time.monotonic() - began
-        self._next_look = time.monotonic() + max(_LOOK_SECONDS, took / _LOOK_SHARE)
+        self._took = time.monotonic() - began
+        self._next_look = time.monotonic() + max(_LOOK_SECONDS, self._took / _LOOK_SHARE)
 
     def _stamp(self) -> tuple[int, ...]:
         # Entries appear and go by name, which changes the folder's time.

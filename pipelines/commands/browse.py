@@ -27,13 +27,14 @@ def browse(
 
     use_options(storage_option or [])
     folder = local_folder(output)
+    print(f"Reading what is done in {folder}", flush=True)  # A second for ten thousand shards.
     live = LiveCatalogue(folder)
     identity = live.now().identity
     database = Database(folder)
     try:
         site = Site(folder, live, database, Sources(folder, identity["id_column"], identity["text_column"]))
         with Server(port, site.page, site.problem) as server:
-            print(f"Browse {folder} at {server.url} (Ctrl-C ends it)", flush=True)
+            print(f"Browse it at {server.url} (Ctrl-C ends it)", flush=True)
             if open:
                 _show(server.url)
             server.serve_forever()

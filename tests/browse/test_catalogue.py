@@ -1,5 +1,6 @@
 import json
 import os
+import threading
 import time
 
 import pytest
@@ -48,6 +49,43 @@ def test_a_run_that_goes_on_is_followed(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "read_catalogue", lambda folder: reading.append(folder))
     assert live.now().names == [name]  # nothing has changed, so nothing is read
     assert reading == []
+
+
+def test_a_long_manifest_is_read_aside(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_LOOK_SHARE", 1e9)
+    monkeypatch.setattr(module, "_WAIT_SECONDS", -1.0)
+    begin(tmp_path)
+    live = LiveCatalogue(str(tmp_path))
+    held, real = threading.Event(), module.read_catalogue
+
+    def slowly(folder):
+        held.wait(20)
+        return real(folder)
+
+    monkeypatch.setattr(module, "read_catalogue", slowly)
+    name = shard(tmp_path, "a")
+    assert live.now().names == []
+    assert live.now().names == []  # and nobody waits for another
+    held.set()
+    deadline = time.monotonic() + 20
+    while live.now().names != [name]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+    def broken(folder):
+        raise PipelineError("browse.not_tagged", path=folder)
+
+    monkeypatch.setattr(module, "read_catalogue", broken)
+    shard(tmp_path, "b")
+    faults = []
+    while not faults and time.monotonic() < deadline:
+        try:
+            live.now()
+        except PipelineError as error:
+            faults.append(error.code)
+        time.sleep(0.01)
+    assert faults == ["browse.not_tagged"]
 
 
 @pytest.mark.parametrize(

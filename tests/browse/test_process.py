@@ -25,8 +25,8 @@ def start(output, *options):
 
 
 def address(process):
-    line = process.stdout.readline()
-    return next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
+    words = (word for line in process.stdout for word in line.split())
+    return next(word for word in words if word.startswith("http://127.0.0.1:"))
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
