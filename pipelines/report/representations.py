@@ -147,7 +147,7 @@ def _markdown_class(row: tuple[Mapping[str, Any], list[float | None]]) -> list[o
 def _page_class(row: tuple[Mapping[str, Any], list[float | None]]) -> list[object]:
     each, cosines = row
     return [
-        _NO_ENTITY if each["label"] is None else shown(each["label"]),
+        _NO_ENTITY if each["label"] is None else shown(each["label"], 60),
         number(each["seen"]),
         number(each["taken"]),
         *(decimal(each[name], 2) for name in ("mean", "deviation")),
@@ -207,10 +207,10 @@ def _templates(templates: Mapping[str, Any]) -> list[list[object]]:
         nearest = max(others, key=lambda other: (others[other], -other), default=None)
         rows.append(
             [
-                shown(label),
+                shown(label, 60),
                 decimal(templates["norms"][place], 3),
                 decimal(sum(others.values()) / len(others) if others else None, 3),
-                "" if nearest is None else shown(templates["labels"][nearest]),
+                "" if nearest is None else shown(templates["labels"][nearest], 40),
                 decimal(None if nearest is None else others[nearest], 3),
             ]
         )
