@@ -7,6 +7,7 @@ came in; word offsets count the words of one sentence. A changed column is a new
 from schemas.annotated import ANNOTATED_SAMPLES, GOLD_PROBLEMS
 from schemas.annotations import ANNOTATIONS
 from schemas.documents import DOCUMENTS
+from schemas.evaluated import EVALUATED
 from schemas.prepared import PREPARED
 from schemas.rejects import REJECTS
 from schemas.samples import SAMPLES
@@ -17,6 +18,7 @@ __all__ = [
     "ANNOTATED_SAMPLES",
     "ANNOTATIONS",
     "DOCUMENTS",
+    "EVALUATED",
     "GOLD_PROBLEMS",
     "PREPARED",
     "REJECTS",

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import PipelineError
 from pipelines.storage import exists, join, open_input, publish, writing
-from schemas.evaluated import EVALUATED
+from schemas import EVALUATED
 from spanmarker_core.data.records import RecordProblem, Sentence, Span, check_span, check_words
 
 PREDICTIONS = "predictions.parquet"

@@ -13,7 +13,7 @@ from pipelines.errors import PipelineError
 from pipelines.report.comparison import compare_reports, publish_comparison
 from pipelines.report.evaluation import analysed, publish_report
 from pipelines.report.predictions import PREDICTIONS, read_predictions, writing_predictions
-from schemas.evaluated import EVALUATED
+from schemas import EVALUATED
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import CoreError
 
