@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from pipelines.browse.catalogue import Catalogue
 from pipelines.browse.problems import bad_request, not_found
-from pipelines.browse.queries import Place
+from pipelines.browse.wanted import Place
 
 #: Characters that are searched for at most.
 MAX_TEXT = 1000

@@ -7,8 +7,9 @@ from pipelines.browse.asked import Asked, address
 from pipelines.browse.catalogue import Catalogue
 from pipelines.browse.parts import MAX_ENTITIES, in_sentence, paragraphs, part_start, part_with, parts_of
 from pipelines.browse.problems import bad_request, not_found
-from pipelines.browse.queries import Place, Questions, Row
+from pipelines.browse.queries import Questions
 from pipelines.browse.sources import Sources, Text, agrees
+from pipelines.browse.wanted import Place, Row
 from schemas import ANNOTATIONS, DOCUMENTS
 
 #: Seconds that reading the text back may take.

@@ -95,6 +95,8 @@ def paragraphs(
     """
     found: list[Paragraph] = []
     for low, high, inside in _lines(text, start, end, entities):
+        if high < end and text[low:high].endswith("\r"):
+            high -= 1  # Half of the line's end, as Windows writes it.
         has_chosen = chosen is not None and low <= chosen["char_start"] < high
         parts = []
         for first, last, few in _pieces(low, high, inside):

@@ -15,7 +15,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import numpy as np
 
 from pipelines.browse.catalogue import Catalogue
 from pipelines.browse.problems import Problem, too_slow
+from pipelines.browse.wanted import ORDERS, VALUES, Counts, Page, Place, Row, Wanted, condition, growing, place_of
 from pipelines.errors import PipelineError
 from pipelines.layout import table_path
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
@@ -39,76 +39,9 @@ SECONDS = 10.0
 MEMORY = "512MB"
 _THREADS = 4
 _AT_ONCE = 2  # pages that ask at the same time; others wait
-#: Rows and files of the shards that are asked first, and the most that are asked at once.
-_FIRST_ROWS, _MOST_ROWS = 200_000, 4_000_000
-_FIRST_FILES, _MOST_FILES = 16, 1024
 #: In the name of a folder these mean something to DuckDB, or can't be told to it.
 _SPECIAL = re.compile("[*?\\[\\]{}\\\\\ud800-\udfff]")
 
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A row of a table: its shard, and its number in the shard's file; -1 is before the first."""
-
-    shard: str
-    row: int
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which rows of a table are asked for, and in which order.
-
-    Attributes:
-        table: annotations, documents or rejects.
-        text: what the text (of rejects and documents the id) has in it, or is; in any case of letters. Empty: any.
-        whole: whether it is all of the text.
-        value: label, status or code; empty: any.
-        least, most: bounds of the score, inclusive, as float32.
-        order: of ORDERS.
-    """
-
-    table: str
-    text: str = ""
-    whole: bool = False
-    value: str = ""
-    least: float | None = None
-    most: float | None = None
-    order: str = "stored"
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Some of the rows: each has the table's columns, `shard` and `row`.
-
-    `after` is where the next page begins, None if there is none. If `whole` is false the time was over before there
-    were enough, and `after` is how far was looked.
-    """
-
-    rows: list[Row]
-    after: Place | None
-    whole: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How many rows are as wanted, by label, status or code. If not `whole`, the time was over: there are more."""
-
-    by_value: Counter[str]
-    whole: bool
-
-
-#: Order -> what rows are sorted by, its type, and whether the greatest comes first. Ties are as stored.
-ORDERS: dict[str, tuple[str, str, bool] | None] = {
-    "stored": None,
-    "score-down": ("score", "FLOAT", True),
-    "score-up": ("score", "FLOAT", False),
-    "text-up": ("lower(text)", "VARCHAR", False),
-    "text-down": ("lower(text)", "VARCHAR", True),
-}
-_TEXTS = {ANNOTATIONS.name: "text", DOCUMENTS.name: "document_id", REJECTS.name: "document_id"}
-_VALUES = {ANNOTATIONS.name: "label", DOCUMENTS.name: "status", REJECTS.name: "code"}
 _COLUMNS = {table.name: list(table.schema.names) for table in (ANNOTATIONS, DOCUMENTS, REJECTS)}
 _FILES = "read_parquet(?, filename = true, file_row_number = true, hive_partitioning = false)"
 
@@ -232,10 +165,10 @@ class Questions:
             totals = catalogue.totals[wanted.table]
             known = Counter({wanted.value: totals[wanted.value]}) if wanted.value else totals
             return Counts(Counter({value: count for value, count in known.items() if count}), True)
-        value, counted = _VALUES[wanted.table], Counter[str]()
-        where, parameters = _condition(wanted)
+        value, counted = VALUES[wanted.table], Counter[str]()
+        where, parameters = condition(wanted)
         statement = f"SELECT {value}, count(*) FROM {_FILES} WHERE {where} GROUP BY ALL"
-        for shards in _growing(catalogue, wanted, None):
+        for shards in growing(catalogue, wanted, None):
             try:
                 found = self._ask(statement, [self._paths(catalogue, wanted.table, shards), *parameters])
             except _OutOfTime:
@@ -296,9 +229,9 @@ class Questions:
                 yield from found
 
     def _as_stored(self, catalogue: Catalogue, wanted: Wanted, after: Place | None, limit: int) -> Page:
-        where, parameters = _condition(wanted)
+        where, parameters = condition(wanted)
         found: list[Row] = []
-        for shards in _growing(catalogue, wanted, after):
+        for shards in growing(catalogue, wanted, after):
             within, first = where, parameters
             if after is not None and catalogue.names[shards[0]] == after.shard:
                 within, first = f"{where} AND file_row_number > ?", [*parameters, after.row]
@@ -314,14 +247,14 @@ class Questions:
                 return Page(found, after if after is not None and after.shard == begin.shard else begin, False)
             found += _rows(wanted.table, rows)
             if len(found) > limit:
-                return Page(found[:limit], _place(found[limit - 1]))
+                return Page(found[:limit], place_of(found[limit - 1]))
         return Page(found, None)
 
     def _sorted(self, catalogue: Catalogue, wanted: Wanted, after: Place | None, limit: int) -> Page:
         order = ORDERS[wanted.order]
         assert order is not None
         key, kind, falling = order
-        where, parameters = _condition(wanted)
+        where, parameters = condition(wanted)
         if after is not None:
             last = self._ask(
                 f"SELECT {key} FROM {_FILES} WHERE file_row_number = ?",
@@ -341,13 +274,13 @@ class Questions:
             f"ORDER BY {key} {'DESC' if falling else 'ASC'}, filename, file_row_number LIMIT {limit + 1}"
         )
         best: list[tuple[Any, ...]] = []
-        for shards in _growing(catalogue, wanted, None):
+        for shards in growing(catalogue, wanted, None):
             best += self._ask(statement, [self._paths(catalogue, wanted.table, shards), *parameters])
             best.sort(key=lambda found: found[-3:-1])
             best.sort(key=lambda found: found[-1], reverse=falling)  # Equal ones stay as they were.
             del best[limit + 1 :]
         rows = _rows(wanted.table, [found[:-1] for found in best])
-        return Page(rows[:limit], _place(rows[limit - 1]) if len(rows) > limit else None)
+        return Page(rows[:limit], place_of(rows[limit - 1]) if len(rows) > limit else None)
 
     def _paths(self, catalogue: Catalogue, table: str, shards: np.ndarray) -> list[str]:
         return [self._path(table, catalogue.names[number]) for number in shards]
@@ -392,60 +325,9 @@ def retrying(work: Callable[[Catalogue], Any], now: Callable[[], Catalogue], ref
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "Rows are gone", words) from error
 
 
-def _condition(wanted: Wanted) -> tuple[str, list[Any]]:
-    """Return what rows must meet, as SQL with its parameters."""
-    conditions, parameters = ["true"], list[Any]()
-
-    def add(condition: str, value: object) -> None:
-        conditions.append(condition)
-        parameters.append(value)
-
-    if wanted.value:
-        add(f"{_VALUES[wanted.table]} = ?", wanted.value)
-    if wanted.text:
-        text = _TEXTS[wanted.table]
-        add(f"lower({text}) = lower(?)" if wanted.whole else f"contains(lower({text}), lower(?))", wanted.text)
-    # Scores are float32: 0.9 is meant to find what was stored for 0.9.
-    if wanted.least is not None:
-        add("score >= ?::FLOAT", wanted.least)
-    if wanted.most is not None:
-        add("score <= ?::FLOAT", wanted.most)
-    return " AND ".join(conditions), parameters
-
-
-def _growing(catalogue: Catalogue, wanted: Wanted, after: Place | None) -> Iterator[np.ndarray]:
-    """Yield numbers of the shards that may have such rows, in order, more of them each time.
-
-    The shard that `after` is in comes alone, first.
-    """
-    rows = catalogue.rows[wanted.table]
-    having = catalogue.having[wanted.table]
-    shards = having.get(wanted.value, np.empty(0, np.int32)) if wanted.value else np.flatnonzero(rows)
-    if after is not None:
-        first = catalogue.number_of(after.shard)
-        assert first is not None
-        shards = shards[shards >= first]
-        if len(shards) and shards[0] == first:
-            yield shards[:1]
-            shards = shards[1:]
-    ends = np.cumsum(rows[shards])
-    most_rows, most_files, start = _FIRST_ROWS, _FIRST_FILES, 0
-    while start < len(shards):
-        before = ends[start - 1] if start else 0
-        end = int(np.searchsorted(ends, before + most_rows, side="right"))
-        end = min(max(end, start + 1), start + most_files, len(shards))
-        yield shards[start:end]
-        start = end
-        most_rows, most_files = min(2 * most_rows, _MOST_ROWS), min(2 * most_files, _MOST_FILES)
-
-
 def _rows(table: str, found: list[tuple[Any, ...]]) -> list[Row]:
     names = _COLUMNS[table]
     return [
         {**dict(zip(names, values, strict=False)), "shard": Path(values[-2]).stem, "row": values[-1]}
         for values in found
     ]
-
-
-def _place(row: Row) -> Place:
-    return Place(row["shard"], row["row"])

@@ -9,8 +9,9 @@ from pipelines.browse.catalogue import Catalogue, LiveCatalogue
 from pipelines.browse.document import document_values
 from pipelines.browse.parts import in_sentence
 from pipelines.browse.problems import Problem, not_found
-from pipelines.browse.queries import Database, Page, Questions, Row, Wanted, retrying
+from pipelines.browse.queries import Database, Questions, retrying
 from pipelines.browse.sources import Sources, Text, agrees
+from pipelines.browse.wanted import Page, Row, Wanted
 from pipelines.pages import render
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 
@@ -80,9 +81,7 @@ class Site:
         def look(catalogue: Catalogue) -> bytes:
             with self.database.asking() as questions:
                 listing = _Listing.of(questions, catalogue, wanted, asked)
-                owners = [(row["shard"], row["document_id"]) for row in listing.page.rows]
-                documents = questions.documents_of(list(dict.fromkeys(owners)))
-            contexts = self._contexts(catalogue, listing.page.rows, documents)
+            contexts = self._contexts(catalogue, listing.page.rows)
             labels = catalogue.totals[ANNOTATIONS.name].most_common()
             return self._rendered(
                 "browse",
@@ -152,16 +151,23 @@ class Site:
 
         return self._looked(look)
 
-    def _contexts(self, catalogue: Catalogue, rows: list[Row], documents: dict[tuple[str, str], Row]) -> list[Any]:
+    def _contexts(self, catalogue: Catalogue, rows: list[Row]) -> list[Any]:
         """Return for each entity its sentence, or in words why it can't be shown."""
         owners = [(row["shard"], row["document_id"]) for row in rows]
-        known = list(dict.fromkeys(owner for owner in owners if owner in documents))
+        lost = "its document is in no table"
+        try:
+            # In a time of its own: what was found is shown, also where finding it took all there was.
+            with self.database.asking(_CONTEXT_SECONDS) as questions:
+                documents = questions.documents_of(list(dict.fromkeys(owners)))
+        except Problem as problem:
+            documents, lost = {}, f"its document was not looked up. {problem.words}"
+        known = list(documents)
         found = self.sources.texts([documents[owner] for owner in known], _CONTEXT_SECONDS)
         texts = dict(zip(known, found, strict=True))
         tone_of, language = _tones(catalogue), catalogue.identity["language"]
         contexts: list[Any] = []
         for row, owner in zip(rows, owners, strict=True):
-            text = texts.get(owner, Text(None, "its document is in no table"))
+            text = texts.get(owner, Text(None, lost))
             if text.text is None:
                 contexts.append((None, text.problem))
             elif not agrees(text.text, [(row["char_start"], row["char_end"], row["text"])]):

@@ -16,7 +16,7 @@ def browse(
     """Look around in the entities, documents and rejects of an output: a page for a web browser on this machine.
 
     It only reads, also while a run is writing there. Texts are read back from the inputs that the documents came from.
-    Ctrl-C ends it.
+    Whoever works on this machine can open the page while it is there. Ctrl-C ends it.
     """
     from pipelines.browse.catalogue import LiveCatalogue, local_folder
     from pipelines.browse.queries import Database

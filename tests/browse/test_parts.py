@@ -84,6 +84,12 @@ def test_a_line_is_a_paragraph_and_the_chosen_entity_is_pointed_out():
     assert "this one" in second.text
 
 
+def test_lines_as_windows_ends_them_show_no_more_than_others():
+    text = "Ann slept.\r\nBob\rtoo.\r\n"
+    found = paragraphs(text, 0, len(text), [entity(0, 3, text)], lambda label: 0)
+    assert [shown_text(paragraph.text) for paragraph in found] == ["Ann slept.", "Bob␍too."]
+
+
 def test_a_part_full_of_entities_is_drawn_quickly():
     text = "ab, " * 3000
     entities = [entity(at, at + 2, text, at) for at in range(0, len(text), 4)]

@@ -15,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.browse import queries
+from pipelines.browse import wanted as rules
 from pipelines.browse.catalogue import read_catalogue
 from pipelines.browse.problems import Problem
-from pipelines.browse.queries import ORDERS, Database, Gone, Place, Wanted, retrying
+from pipelines.browse.queries import Database, Gone, retrying
+from pipelines.browse.wanted import ORDERS, Place, Wanted
 from pipelines.layout import table_path
 from tests.browse.made import add_shard, annotation, begin, document
 
@@ -114,16 +116,16 @@ def test_pages_hold_the_rows_that_are_asked_for_each_once_in_order(
 
 def test_shards_are_asked_some_at_a_time(filled, monkeypatch):
     database, catalogue, table = filled
-    monkeypatch.setattr(queries, "_FIRST_ROWS", 5)
-    monkeypatch.setattr(queries, "_MOST_ROWS", 15)
+    monkeypatch.setattr(rules, "_FIRST_ROWS", 5)
+    monkeypatch.setattr(rules, "_MOST_ROWS", 15)
     for order in ORDERS:
         wanted = Wanted("annotations", "n", order=order)
         assert paged(database, catalogue, wanted, 2) == oracle(table, wanted)
-    asked = [len(shards) for shards in queries._growing(catalogue, Wanted("annotations"), None)]
+    asked = [len(shards) for shards in rules.growing(catalogue, Wanted("annotations"), None)]
     assert asked == [1, 1, 2]  # of those that have rows: 7; 30; 1 and 12
-    monkeypatch.setattr(queries, "_MOST_FILES", 1)
-    monkeypatch.setattr(queries, "_FIRST_FILES", 1)
-    asked = [len(shards) for shards in queries._growing(catalogue, Wanted("annotations"), None)]
+    monkeypatch.setattr(rules, "_MOST_FILES", 1)
+    monkeypatch.setattr(rules, "_FIRST_FILES", 1)
+    asked = [len(shards) for shards in rules.growing(catalogue, Wanted("annotations"), None)]
     assert asked == [1, 1, 1, 1]
 
 
@@ -213,8 +215,8 @@ def test_what_takes_too_long_is_broken_off(tmp_path, monkeypatch):
 def test_a_page_that_was_broken_off_goes_on_where_it_stopped(filled, monkeypatch):
     database, catalogue, table = filled
     wanted = Wanted("annotations", "n")
-    monkeypatch.setattr(queries, "_FIRST_FILES", 1)
-    monkeypatch.setattr(queries, "_MOST_FILES", 1)
+    monkeypatch.setattr(rules, "_FIRST_FILES", 1)
+    monkeypatch.setattr(rules, "_MOST_FILES", 1)
     real, asked = queries.Questions._ask, []
 
     def second_fails(self, statement, parameters):

@@ -7,8 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from pipelines.browse import parts
+from pipelines.browse import parts, queries
 from pipelines.browse.problems import Problem
+from pipelines.browse.queries import Questions
+from pipelines.browse.wanted import Page, Place
 from tests.browse.conftest import site
 from tests.browse.hostile import STRINGS
 from tests.browse.made import add_shard, annotation, begin, document
@@ -20,7 +22,7 @@ _TAGS = {
 }  # fmt: skip
 
 
-class Page(HTMLParser):
+class Html(HTMLParser):
     """What elements a page has; fails on anything that no template of ours writes."""
 
     def __init__(self, content: bytes) -> None:
@@ -56,9 +58,9 @@ class Page(HTMLParser):
         return [link for link in self.links if urlsplit(link).path == path]
 
 
-def look(pages, address) -> Page:
+def look(pages, address) -> Html:
     where = urlsplit(address)
-    page = Page(pages.page(where.path, where.query))
+    page = Html(pages.page(where.path, where.query))
     assert page.scripts == 1
     assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e\u2066-\u2069]", page.words)
     return page
@@ -74,7 +76,7 @@ def test_nothing_in_a_document_is_markup(hostile_site):
     for address in dict.fromkeys(documents):
         content = hostile_site.page(urlsplit(address).path, urlsplit(address).query)
         assert len(content) < 200_000
-        Page(content)
+        Html(content)
 
 
 def test_every_document_is_reached_whatever_its_id(hostile_site):
@@ -193,3 +195,32 @@ def test_more_are_told_of_only_where_that_costs_nothing(hostile_site):
     for link in page.to("/"):
         if "count=1" in link:
             assert re.search(r"\d+ entities found", look(hostile_site, link).words)
+
+
+def test_what_was_found_before_the_time_was_over_is_shown(article, monkeypatch):
+    pages, _, _ = article
+    real = Questions.page
+
+    def late(self, catalogue, wanted, after, limit):
+        rows = real(self, catalogue, wanted, after, limit).rows
+        self._deadline = 0.0
+        return Page(rows, Place(catalogue.names[0], -1), whole=False)
+
+    monkeypatch.setattr(Questions, "page", late)
+    page = look(pages, "/?q=bob&count=1")
+    assert "Looked through 0 of 1 shards before the time was over. At least 0 entities" in page.words
+    assert "Ann met Bobperson in York." in page.words
+    (link,) = [link for link in page.to("/") if "after=" in link]
+    monkeypatch.undo()
+    assert "Ann met Bobperson in York." in look(pages, link).words
+
+
+def test_entities_are_shown_where_their_documents_are_not_found_in_time(article, monkeypatch):
+    pages, _, _ = article
+
+    def late(self, owners):
+        raise queries._OutOfTime
+
+    monkeypatch.setattr(Questions, "documents_of", late)
+    page = look(pages, "/?q=bob")
+    assert "Its sentence is not shown: its document was not looked up." in page.words
