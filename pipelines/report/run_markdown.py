@@ -82,7 +82,11 @@ def alarm_words(values: Mapping[str, Any]) -> list[str]:
     if not density or not (density["too_few"] or density["too_many"]):
         return []
     few, many = density["too_few"], density["too_many"]
-    kinds = [f"{count:,} have {kind}" for count, kind in ((few, "too few"), (many, "too many")) if count]
+    kinds = [
+        f"{count:,} {'has' if count == 1 else 'have'} {kind}"
+        for count, kind in ((few, "too few"), (many, "too many"))
+        if count
+    ]
     return [
         f"Alarm: of {density['sources']:,} sources, {' and '.join(kinds)} entities for text like the model's own dev "
         f"data ({density['dev']['per_1000_words']:,} in 1,000 words). Look at them before you use their rows."

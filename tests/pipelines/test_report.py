@@ -2,24 +2,36 @@
 
 import io
 import json
+import shlex
+from collections import Counter
 
+import pyarrow as pa
 from rich.console import Console
 
 from pipelines.listeners import RunCounts
 from pipelines.names import NameSet
 from pipelines.progress import ProgressDisplay
+from pipelines.report.entities import EntityCounts, describe_entities
 from pipelines.report.run import MAX_WORKERS, RunFacts, report_json, report_values
 from pipelines.report.run_markdown import report_markdown
-from pipelines.report.totals import Totals
+from pipelines.report.sources import SourceCounts
+from pipelines.report.totals import MAX_SHARDS, Totals
+from spanmarker_core.density import DevDensity
 from tests.pipelines.made import a_shard, an_entry
 
 NASTY = "a|b`c\r\n# d\u2028<e>"
 ESCAPED = "a\\|b\\`c # d \\<e\\>"
 
 
+def storable(text):
+    """A text as rows can hold it."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def values(example=NASTY, counts=None):
     if counts is None:
         counts = RunCounts(machine={"device": "cpu"}, shards=1, seconds=2.0)
+        counts.pace.add(0, 3, 300)
     facts = RunFacts(
         command={"input": [example]},
         identity={"text_column": example},
@@ -30,11 +42,44 @@ def values(example=NASTY, counts=None):
         orphaned_documents=0,
         duplicates=1,
         duplicate_examples=[example],
+        line=f"spanmarker tag --input {shlex.quote(example)}",
+        reasons={"new": 1},
+        **dict(zip(("found", "density"), found_and_density(storable(example)), strict=True)),
     )
     reject = {"document_id": example, "source": "/in.jsonl", "source_row": 1000, "code": "bad_id", "message": example}
-    totals = Totals(reject_examples=[reject])
-    totals.labels[example] = 1
+    totals = Totals()
+    entry = an_entry(a_shard(f"/in/{example}.jsonl"))
+    totals.add(entry)
+    totals.reject_examples.append(reject)
+    totals.reject_codes["bad_id"] = 1
+    totals.labels = Counter({example: 1})
+    totals.versions[example] = 1
     return report_values(facts, totals)
+
+
+FACTS = RunFacts(
+    command={},
+    identity={},
+    started="2026-01-01T00:00:00+00:00",
+    counts=RunCounts(),
+    superseded=0,
+    orphaned=NameSet.of([]),
+    orphaned_documents=0,
+    duplicates=None,
+    duplicate_examples=[],
+)
+
+
+def found_and_density(example):
+    """What rows come to that hold hostile labels, texts and sources."""
+    found, sources = EntityCounts(), SourceCounts()
+    columns = [pa.array([example] * 3, pa.large_string()), pa.array([0.1, 0.5, 1], pa.float32())]
+    found.add(pa.RecordBatch.from_arrays([*columns, columns[0]], ["label", "score", "text"]))
+    entry = an_entry(a_shard(f"/in/{example}.jsonl"))
+    entry.counts.update(words=10_000, entities=3)
+    sources.add(entry)
+    dev = DevDensity(60_000, 3_000, 60, 1.2, False, "flat.v1", "None", "off")
+    return describe_entities(found, 1, 2, 6), sources.described(dev, lambda: [entry.source])
 
 
 def test_ids_and_messages_can_not_break_the_page():
@@ -45,6 +90,40 @@ def test_ids_and_messages_can_not_break_the_page():
     assert f"| text\\_column | {ESCAPED} |" in lines
     assert any(line.endswith(f"in another shard: 1, {ESCAPED}.") for line in lines)
     assert not any(line.startswith("# d") for line in lines)
+
+
+def test_texts_and_sources_can_not_break_the_page():
+    lines = report_markdown(values()).decode().splitlines()
+    assert f"| {ESCAPED} | 0.5333 | {ESCAPED} 3 | exact |" in lines
+    source = next(line for line in lines if line.endswith("| too few entities |"))
+    assert source.startswith(f"| /in/{ESCAPED}.jsonl | 10,000 | 3 | 0.3 | ")
+    assert "**Alarm: of 1 sources, 1 has too few entities" in "\n".join(lines)
+    assert "    spanmarker tag --input 'a|b`c # d <e>'" in lines
+    assert "Texts and scores are those of 3 of 6 rows, in 1 of 2 shards" in "\n".join(lines)
+
+
+def test_the_slowest_and_the_largest_shards_are_kept():
+    totals = Totals()
+    for number in range(30):
+        entry = an_entry(a_shard(f"/in/{number}.jsonl"))
+        entry.seconds.update(tag=float(number * 7 % 30), wait=0.0)
+        entry.counts["words"] = number * 11 % 30
+        totals.add(entry)
+    found = report_values(FACTS, totals)["output"]
+    assert [shard["seconds"] for shard in found["slowest_shards"]] == [float(s) for s in range(29, 19, -1)]
+    assert [shard["words"] for shard in found["largest_shards"]] == list(range(29, 19, -1))
+    assert len(totals.slowest) == len(totals.largest) == MAX_SHARDS
+    assert found["shards_by_versions"] == {"code c": 30}
+
+
+def test_versions_without_number_are_counted():
+    totals = Totals()
+    for number in range(50):
+        entry = an_entry(a_shard(f"/in/{number}.jsonl"))
+        entry.versions["torch"] = str(number)
+        totals.add(entry)
+    assert len(totals.versions) == 21
+    assert totals.versions["others"] == 30
 
 
 def test_what_each_worker_did_is_told_of_those_that_did_most():
