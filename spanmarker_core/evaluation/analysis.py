@@ -226,7 +226,8 @@ class Analysis:
         single = threshold if isinstance(threshold, int | float) else None
         chosen = curves.point(single, micro.support, micro.predicted, micro.correct)
         if threshold is None:
-            words = "no threshold: each span's best label, if that is not O"
+            best = "what the tags make up" if self.setting.tags else "each span's best label, if that is not O"
+            words = f"no threshold: {best}"
         elif single is None:
             words = "a threshold for each label"
         else:
