@@ -105,7 +105,7 @@ def test_pages_are_turned_and_every_entity_is_on_one(browser, url):
         assert_sound(visit)
 
 
-@pytest.mark.parametrize("path", ["", "documents", "rejects", "?sort=text-up", "nothing"])
+@pytest.mark.parametrize("path", ["", "documents", "rejects", "nothing"])
 def test_hostile_texts_do_nothing_and_fit(browser, hostile_url, path):
     for width, dark in ((PHONE, True), (DESK, False)):
         with opened(browser, hostile_url + path, width=width, dark=dark) as visit:

@@ -153,7 +153,7 @@ def test_a_changed_source_shows_entities_without_context(article, change):
 
 
 def test_a_huge_document_is_shown_in_parts(tmp_path):
-    count = 20_000
+    count = 6_000
     text = "".join(f"Ann{n:05d} sat down here.{' ' if n % 9 else chr(10)}" for n in range(count))
     source = tmp_path / "huge.txt"
     source.write_text(text)
@@ -162,9 +162,9 @@ def test_a_huge_document_is_shown_in_parts(tmp_path):
     rows = [annotation("huge.txt", at, at + 8, text[at : at + 8], entity_id=n) for n, at in enumerate(starts)]
     add_shard(tmp_path / "out", "a", rows, [document("huge.txt", str(source), 0, len(text))])
     with site(tmp_path / "out") as pages:
-        (address,) = look(pages, "/?q=ann12345").to("/document")
+        (address,) = look(pages, "/?q=ann04321").to("/document")
         page = look(pages, address)
-        assert "Ann12345this one" in page.words
+        assert "Ann04321this one" in page.words
         total = parts.parts_of(len(text))
         assert f"of {total}" in page.words
         assert page.words.count("Ann") < 1200
