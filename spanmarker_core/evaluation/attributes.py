@@ -91,6 +91,7 @@ SEEN_CONVENTIONS = (
 class TrainingForms:
     """Surface forms and words of training data; memory grows with how many different ones there are.
 
+    >>> from spanmarker_core.labels import Span
     >>> forms = TrainingForms.of([Sentence("d", 0, ["It", "rained"], [Span(1, 2, "Weather")])])
     >>> forms.consistency("rained", "Weather"), forms.seen("rained", "Date"), forms.unknown(["It", "is"])
     (1.0, 'other_label', 1)
