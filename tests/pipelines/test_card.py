@@ -66,3 +66,30 @@ def test_a_folder_that_is_no_bundle_is_left_alone(tmp_path):
     with pytest.raises(CoreError, match=r"bundle.not_found"):
         run(tmp_path, "--name", "x")
     assert list(tmp_path.iterdir()) == []
+
+
+def dev_file(path, sentences):
+    words = ["He", "was", "in", "it", "on", "the", "for", "of", "York"]
+    lines = [{**LINES[0], "document_id": f"d{number}", "tokens": words} for number in sentences]
+    path.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+    return path
+
+
+def test_the_density_of_dev_data_is_measured_and_can_not_be_that_of_others(tmp_path):
+    bundle = tiny_bundle(tmp_path / "bundle", facts={"dev_sentences": 250})
+    before = read_info(bundle)
+    assert run(bundle, "--dev", dev_file(tmp_path / "dev.jsonl", range(250))).exit_code == 0
+    found = read_card_facts(bundle)["density"]
+    assert (found["words"], found["blocks"], found["selected"]) == (250 * 9, 2, True)
+    assert found["entities"] > 0
+    assert read_info(bundle) == before
+    with pytest.raises(CoreError, match=r"card.other_data.*249 sentences.*250 for dev"):
+        run(bundle, "--dev", dev_file(tmp_path / "dev.jsonl", range(249)))
+
+
+def test_dev_data_that_are_too_few_take_the_density_back(tmp_path):
+    bundle = tiny_bundle(tmp_path / "bundle")
+    run(bundle, "--dev", dev_file(tmp_path / "dev.jsonl", range(250)))
+    assert "density" in read_card_facts(bundle)
+    run(bundle, "--dev", dev_file(tmp_path / "dev.jsonl", range(3)))
+    assert read_card_facts(bundle) == {}
