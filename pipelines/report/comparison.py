@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from pipelines.errors import PipelineError
-from pipelines.report.comparison_page import by_support, comparison_page, facts
+from pipelines.report.comparison_page import by_support, comparison_page, facts, few_documents
 from pipelines.report.predictions import read_predictions
 from pipelines.storage import exists, join, open_input, publish_bytes
 from spanmarker_core.data.records import Sentence
@@ -66,6 +66,7 @@ def comparison_markdown(values: Mapping[str, Any]) -> str:
         f"from {percent(overall['first_f1'])} % to {percent(overall['second_f1'])} %, "
         f"over {values['documents']:,} documents.",
         "",
+        *(["Few documents to draw from: the intervals are rough.", ""] if few_documents(values) else []),
         *table(
             ["", "first F1 %", "second F1 %", "difference", "from", "to", "p"],
             [

@@ -11,6 +11,9 @@ from spanmarker_core.evaluation.attributes import BUCKETS
 from spanmarker_core.evaluation.comparison import CHANGES
 from spanmarker_core.evaluation.errors import KINDS
 
+#: Fewer documents than these give rough intervals: the percentile bootstrap is too narrow for small samples.
+_FEW_DOCUMENTS = 20
+
 _CHANGE_WORDS = {
     "won": "gold that only the second found, with what the first made of the sentence",
     "lost": "gold that only the first found, with what the second made of the sentence",
@@ -30,6 +33,7 @@ def comparison_page(values: Mapping[str, Any]) -> bytes:
         title="Comparison",
         values=values,
         overall=overall,
+        few=few_documents(values),
         points={key: _points(overall[key]) for key in ("difference", "low", "high")},
         certain=overall["low"] > 0 or overall["high"] < 0,
         totals=totals,
@@ -46,6 +50,11 @@ def comparison_page(values: Mapping[str, Any]) -> bytes:
         examples=example_lists(values["examples"], _CHANGE_WORDS, CHANGES),
         facts=[(name, *map(shown, pair), "" if pair[0] == pair[1] else "differs") for name, pair in facts(values)],
     )
+
+
+def few_documents(values: Mapping[str, Any]) -> bool:
+    """Say whether there are so few documents that resampling them tells little."""
+    return bool(values["documents"] < _FEW_DOCUMENTS)
 
 
 def facts(values: Mapping[str, Any]) -> list[tuple[str, tuple[str, str]]]:

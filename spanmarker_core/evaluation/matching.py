@@ -25,7 +25,8 @@ SEMEVAL_CONVENTIONS = (
 
 STRICT_CONVENTIONS = (
     "seqeval strict (IOB2): micro and macro over the entities that tags hold. Tags hold no entities that overlap: of "
-    "those, gold and predicted, the longest stays (then the first, then by label) and the others count on neither side."
+    "those, gold and predicted, the longest stays (then the first, then by label) and the others count on "
+    "neither side. So where gold nests this is another task: an inner entity that was found counts as wrong."
 )
 
 
