@@ -160,8 +160,8 @@ class PipelineError(CodedError):
         "experiment.encoder_missing": "the encoder {path} has no files. Name its folder with --encoder.",
         "report.not_readable": "{path} is no report to compare: {problem}. Name folders that "
         "`spanmarker evaluate --report` wrote.",
-        "compare.other_data": "{first} and {second} are reports of other data: {problem}. Evaluate both models on the same "
-        "data.",
+        "compare.other_data": "{first} and {second} are reports of other data: {problem}. Evaluate both models on the "
+        "same data.",
         "experiment.no_such_run": "no run's name begins with {prefix!r}. Names are DATASET/CONFIG/SIZE/SEED, such as "
         "{first}.",
         "experiment.bad_predictions": "{path}, line {line}: {problem}. A command writes one line a sentence of the "
