@@ -6,7 +6,6 @@ from typing import Any
 from markupsafe import Markup
 
 from pipelines.pages import charts, render
-from pipelines.pages.charts import Series
 from pipelines.pages.figures import decimal, percent, seconds, size
 from pipelines.pages.text import shown
 from pipelines.report.run_markdown import alarm_words, density_words, found_words, work_words
@@ -95,13 +94,9 @@ def _scores_chart(found: Mapping[str, Any] | None) -> Markup | None:
 def _pace_chart(pace: list[dict[str, float]]) -> Markup | None:
     if len(pace) < 2:
         return None
-    points = [(each["second"], each["words_per_second"]) for each in pace]
-    return charts.lines(
-        [Series("words/s", points)],
-        title="Words a second over the run",
-        x="seconds since workers were ready",
-        y="words/s",
-    )
+    # Bars and no line: they begin at 0, so that a small change looks like one.
+    rows = [(f"{each['second']:,.0f}", each["words_per_second"]) for each in pace]
+    return charts.bars(rows, title="Words a second over the run", x="seconds since workers were ready", y="words/s")
 
 
 # --- rows of the tables: strings are shown as the hostile text that they may be, figures sort as numbers ---
@@ -145,16 +140,15 @@ def _top_rows(labels: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     return [(label["label"], label["top"]) for label in labels if label["top"]]
 
 
-def _source_rows(sources: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+def _source_rows(sources: Sequence[Mapping[str, Any]], alarms: Sequence[str]) -> list[tuple[Any, ...]]:
     return [
         (
             _path(source["source"]),
             decimal(source["per_1000_words"], 1),
             "" if source["lowest"] is None else f"{source['lowest']:,.1f} to {source['highest']:,.1f}",
-            source["alarm"] or "",
             source["words"],
             source["entities"],
-            source["documents"],
+            *((source["alarm"] or "",) if alarms else ()),
         )
         for source in sources
     ]
