@@ -106,7 +106,8 @@ def density_words(density: Mapping[str, Any]) -> str:
         f"On the dev data that its training chose it by, the model found {dev['per_1000_words']:,} entities in 1,000 "
         f"words ({dev['entities']:,} in {dev['words']:,} words, {dev['blocks']:,} blocks). A source alarms outside of "
         f"the range given beside it, which is wider for fewer words and so drawn that, of 100 runs over text like "
-        f"the dev data, about {100 * dev['false_alarm_rate']:.0f} has any alarm at most.{chosen if dev['selected'] else ''}"
+        f"the dev data, about {100 * dev['false_alarm_rate']:.0f} has any alarm at most."
+        f"{chosen if dev['selected'] else ''}"
     )
 
 
