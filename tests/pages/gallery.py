@@ -1,6 +1,5 @@
 """One page with every part that the shell has, filled with what documents may hold at worst."""
 
-
 from markupsafe import Markup
 
 from pipelines import pages
