@@ -4,7 +4,6 @@ import json
 import math
 import statistics
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from pipelines.experiment.scores import counts_of
 from pipelines.experiment_job import ExperimentJob
 from pipelines.storage import publish_bytes
 from spanmarker_core.evaluation.report import cell
-from spanmarker_core.evaluation.significance import Difference, over_documents, over_seeds
+from spanmarker_core.evaluation.significance import over_documents, over_seeds
 
 FORMAT_VERSION = 1
 _CONVENTIONS = (
@@ -143,8 +142,8 @@ def _comparisons(job: ExperimentJob, done: list[Run]) -> list[dict[str, Any]]:
                     "first": pair[0],
                     "second": pair[1],
                     "seeds": seeds,
-                    "over_documents": _plain(over_documents(first, second, resamples=job.resamples)),
-                    "over_seeds": _plain(over_seeds(*scores)),
+                    "over_documents": over_documents(first, second, resamples=job.resamples).to_json(),
+                    "over_seeds": over_seeds(*scores).to_json(),
                 }
             )
     return found
@@ -152,14 +151,6 @@ def _comparisons(job: ExperimentJob, done: list[Run]) -> list[dict[str, Any]]:
 
 def _f1(run: Run) -> float:
     return json.loads((run.folder / SCORES).read_text(encoding="utf-8"))["test"]["micro"]["f1"]
-
-
-def _plain(difference: Difference) -> dict[str, Any]:
-    """Return a difference as JSON values: NaN is none."""
-    return {
-        name: None if isinstance(value, float) and math.isnan(value) else value
-        for name, value in asdict(difference).items()
-    }
 
 
 def to_markdown(results: dict[str, Any], resamples: int) -> str:

@@ -62,17 +62,17 @@ def comparison_markdown(values: Mapping[str, Any]) -> str:
         "# Comparison",
         "",
         f"**F1 {_points(overall['difference'])}** "
-        f"({_points(overall['low'])} to {_points(overall['high'])}; p {overall['p']:.4f}): "
+        f"({_points(overall['low'])} to {_points(overall['high'])}; p {_p(overall['p'])}): "
         f"from {percent(overall['first_f1'])} % to {percent(overall['second_f1'])} %, "
         f"over {values['documents']:,} documents.",
         "",
-        *(["Few documents to draw from: the intervals are rough.", ""] if few_documents(values) else []),
+        *([few_documents(values), ""] if few_documents(values) else []),
         *table(
             ["", "first F1 %", "second F1 %", "difference", "from", "to", "p"],
             [
                 [name, percent(each["first_f1"]), percent(each["second_f1"])]
                 + [_points(each[key]) for key in ("difference", "low", "high")]
-                + [f"{each['p']:.4f}"]
+                + [_p(each["p"])]
                 for name, each in [
                     ("**all**", overall),
                     *((cell(label), values["per_label"][label]) for label in labels),
@@ -95,8 +95,12 @@ def comparison_markdown(values: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _points(difference: float) -> str:
-    return f"{100 * difference:+.2f}"
+def _points(difference: float | None) -> str:
+    return "–" if difference is None else f"{100 * difference:+.2f}"
+
+
+def _p(chance: float | None) -> str:
+    return "–" if chance is None else f"{chance:.4f}"
 
 
 def _key(sentence: Sentence) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.pages import render
-from pipelines.pages.figures import Figure, number, percent
+from pipelines.pages.figures import Figure, decimal, number, percent
 from pipelines.pages.text import shown
 from pipelines.report.evaluation_page import LABEL_CHARACTERS, example_lists, fact_words
 from spanmarker_core.evaluation.attributes import BUCKETS
@@ -35,7 +35,7 @@ def comparison_page(values: Mapping[str, Any]) -> bytes:
         overall=overall,
         few=few_documents(values),
         points={key: _points(overall[key]) for key in ("difference", "low", "high")},
-        certain=overall["low"] > 0 or overall["high"] < 0,
+        certain=overall["low"] is not None and (overall["low"] > 0 or overall["high"] < 0),
         totals=totals,
         rows=[
             _row("all labels", overall),
@@ -52,9 +52,14 @@ def comparison_page(values: Mapping[str, Any]) -> bytes:
     )
 
 
-def few_documents(values: Mapping[str, Any]) -> bool:
-    """Say whether there are so few documents that resampling them tells little."""
-    return bool(values["documents"] < _FEW_DOCUMENTS)
+def few_documents(values: Mapping[str, Any]) -> str:
+    """Return what is to be said where there are so few documents that resampling them tells little; else nothing."""
+    documents = values["documents"]
+    if documents < 2:
+        return "All sentences are of one document: whether the difference would hold on others can't be told."
+    if documents < _FEW_DOCUMENTS:
+        return f"There are only {documents} documents to draw from: the intervals are rough."
+    return ""
 
 
 def facts(values: Mapping[str, Any]) -> list[tuple[str, tuple[str, str]]]:
@@ -84,7 +89,7 @@ def _row(name: str, each: Mapping[str, Any]) -> list[object]:
         percent(each["first_f1"], 2),
         percent(each["second_f1"], 2),
         *(_points(each[key]) for key in ("difference", "low", "high")),
-        Figure(f"{each['p']:.4f}", each["p"]),
+        decimal(each["p"], 4),
     ]
 
 

@@ -25,9 +25,9 @@ CONVENTIONS = (
     "Differences are the second report's less the first's. Intervals hold 95 % of the differences over resampled "
     "documents (paired bootstrap); p is the chance of a difference at least as large, either way, if there were none; "
     "labels are told one by one, without correction for how many there are. They say whether a difference would hold "
-    "on other documents of the kind, not whether it would if the models were trained again. Won: gold that only the "
-    "second found; lost: gold that only the first found; mended: wrong predictions of the first that the second "
-    "doesn't make; spoiled: wrong predictions that only the second makes."
+    "on other documents of the kind, not whether it would if the models were trained again; of a single document there "
+    "are none. Won: gold that only the second found; lost: gold that only the first found; mended: wrong predictions "
+    "of the first that the second doesn't make; spoiled: wrong predictions that only the second makes."
 )
 
 #: Entities that an example marks at most.
@@ -92,7 +92,7 @@ class Comparison:
             {
                 "first_f1": float(micro_f1(first[group].sum(axis=0))),
                 "second_f1": float(micro_f1(second[group].sum(axis=0))),
-                **asdict(difference),
+                **difference.to_json(),
             }
             for group, difference in enumerate(differences)
         ]

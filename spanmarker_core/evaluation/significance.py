@@ -11,7 +11,7 @@ and 26.7.4 (Student's t for whole degrees of freedom).
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -36,6 +36,10 @@ class Difference:
     p: float
     n: int
 
+    def to_json(self) -> dict[str, float | None]:
+        """Return JSON values: NaN is None."""
+        return {name: None if math.isnan(value) else value for name, value in asdict(self).items()}
+
 
 def micro_f1(counts: np.ndarray) -> np.ndarray:
     """Return micro F1 of [..., 3] counts: gold, predicted, correct. Nothing to divide by is 0.
@@ -57,6 +61,9 @@ def over_documents(first: np.ndarray, second: np.ndarray, *, resamples: int = 10
             documents are the same in both, the numbers of seeds may differ.
         resamples: how often documents are drawn; the least p is 1 / (resamples + 1).
         seed: of the drawing; it fixes the answer.
+
+    Returns:
+        Of a single document, a difference without an interval: all draws are the same.
 
     Raises:
         ValueError: shapes or gold disagree, or nothing is there to draw from.
@@ -118,6 +125,8 @@ def _resampled(flat: np.ndarray, resamples: int, seed: int) -> Iterator[np.ndarr
 
 
 def _over_documents(observed: float, drawn: np.ndarray, n_documents: int) -> Difference:
+    if n_documents < 2:  # Every draw is the same document, which says nothing of others.
+        return Difference(observed, math.nan, math.nan, math.nan, n_documents)
     low, high = np.quantile(drawn, (0.025, 0.975))
     # A hair's breadth less, or rounding would tell equal differences apart.
     larger = int(np.count_nonzero(np.abs(drawn - observed) >= abs(observed) - 1e-12))

@@ -164,6 +164,17 @@ def test_a_comparison_is_written(report, tmp_path):
     assert page.endswith("comparison.html")
 
 
+def test_a_comparison_over_one_document_claims_nothing_of_others(report, tmp_path):
+    only = data()[:2]
+    values = compare_reports(str(report("first", only)), str(report("second", only, threshold=0.9)))
+    assert [values["all"][name] for name in ("low", "high", "p")] == [None, None, None]
+    publish_comparison(str(tmp_path), values)
+    for kind in ("md", "html"):
+        text = (tmp_path / f"comparison.{kind}").read_text(encoding="utf-8").replace("&#39;", "'")
+        assert "All sentences are of one document" in text
+    assert "p –" in (tmp_path / "comparison.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("change", ["word", "gold", "sentence", "document"])
 def test_reports_of_other_data_are_refused(report, change):
     other = data()

@@ -26,6 +26,12 @@ def test_two_documents_by_hand():
     assert found.p == pytest.approx(0.5, abs=0.02)
 
 
+def test_one_document_has_no_interval():
+    found = over_documents(np.array([[[4, 4, 4]]]), np.array([[[4, 4, 3]]]), resamples=50)
+    assert (found.difference, found.n) == (0.25, 1)
+    assert found.to_json() == {"difference": 0.25, "low": None, "high": None, "p": None, "n": 1}
+
+
 def test_seeds_are_averaged_within_a_resample():
     first = np.array([[[2, 2, 2], [2, 2, 0]], [[2, 2, 0], [2, 2, 2]]])  # each seed right on one document
     second = np.array([[[2, 2, 1], [2, 2, 1]]])
