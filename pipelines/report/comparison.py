@@ -1,13 +1,14 @@
 """Two evaluation reports side by side, from what is in their folders; the models are not needed."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
 from pipelines.errors import PipelineError
 from pipelines.report.comparison_page import by_support, comparison_page, facts, few_documents
-from pipelines.report.predictions import read_predictions
+from pipelines.report.predictions import PREDICTIONS, read_predictions
 from pipelines.storage import exists, join, open_input, publish_bytes
 from spanmarker_core.data.records import Sentence
 from spanmarker_core.evaluation.attributes import ATTRIBUTES, BUCKETS
@@ -35,9 +36,14 @@ def compare_reports(first: str, second: str) -> dict[str, Any]:
             problem = f"sentence {at.sentence_id} of document {at.document_id[:60]!r} is not the same in both"
             raise PipelineError("compare.other_data", first=first, second=second, problem=problem)
         comparison.add(ours[0], ours[1], theirs[1])
+    found = comparison.to_json()
+    for folder, each, scored in zip((first, second), values, _counts(found["entities"]), strict=True):
+        if any(each["micro"][name] != count for name, count in scored.items()):
+            problem = f"its evaluation.json is not of its {PREDICTIONS}: an evaluation did not end; evaluate again"
+            raise PipelineError("report.not_readable", path=folder, problem=problem)
     named = zip(("first", "second"), (first, second), values, strict=True)
     return {
-        **comparison.to_json(),
+        **found,
         "attributes": _attributes(*(each["attributes"] for each in values)),
         "reports": {name: {"folder": folder, "facts": each["facts"]} for name, folder, each in named},
     }
@@ -103,6 +109,18 @@ def _p(chance: float | None) -> str:
     return "–" if chance is None else f"{chance:.4f}"
 
 
+def _counts(entities: Mapping[str, Mapping[str, int]]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the predicted and the right entities of either report."""
+    total = Counter[str]()
+    for each in entities.values():
+        total.update(each)
+    first, second = total["both"] + total["lost"], total["both"] + total["won"]
+    return (
+        {"predicted": first + total["mended"] + total["wrong"], "correct": first},
+        {"predicted": second + total["spoiled"] + total["wrong"], "correct": second},
+    )
+
+
 def _key(sentence: Sentence) -> tuple[object, ...]:
     return sentence.document_id, sentence.sentence_id, sentence.words, sorted(sentence.entities)
 
@@ -131,5 +149,8 @@ def _read(folder: str) -> dict[str, Any]:
     version = values.get("format_version") if isinstance(values, dict) else None
     if version != FORMAT_VERSION:
         problem = f"its format_version is {version!r}, and this version compares {FORMAT_VERSION}; evaluate again"
+        raise PipelineError("report.not_readable", path=folder, problem=problem)
+    if lacking := [name for name in ("data", "facts", "micro", "attributes") if not isinstance(values.get(name), dict)]:
+        problem = f"its evaluation.json has no {lacking[0]}"
         raise PipelineError("report.not_readable", path=folder, problem=problem)
     return values

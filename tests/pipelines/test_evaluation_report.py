@@ -166,7 +166,7 @@ def test_a_comparison_is_written(report, tmp_path):
 
 def test_a_comparison_over_one_document_claims_nothing_of_others(report, tmp_path):
     only = data()[:2]
-    values = compare_reports(str(report("first", only)), str(report("second", only, threshold=0.9)))
+    values = compare_reports(str(report("first", only)), str(report("second", only, threshold=0.01)))
     assert [values["all"][name] for name in ("low", "high", "p")] == [None, None, None]
     publish_comparison(str(tmp_path), values)
     for kind in ("md", "html"):
@@ -203,6 +203,14 @@ def test_predictions_that_were_exchanged_are_refused(report, change):
         compare_reports(str(first), str(second))
 
 
+def test_scores_of_other_predictions_are_refused(report):
+    """An evaluation that fails once its predictions are written leaves the scores of the one before."""
+    first, second = report("first"), report("second")
+    (second / PREDICTIONS).write_bytes((report("other", threshold=0.01) / PREDICTIONS).read_bytes())
+    with pytest.raises(PipelineError, match=r"report.not_readable.*second.* is not of its predictions"):
+        compare_reports(str(first), str(second))
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -210,6 +218,7 @@ def test_predictions_that_were_exchanged_are_refused(report, change):
         ("evaluation.json", b"{"),
         ("evaluation.json", b"[]"),
         ("evaluation.json", b'{"format_version": 1}'),
+        ("evaluation.json", b'{"format_version": 2}'),
         (PREDICTIONS, None),
         (PREDICTIONS, b"PAR1"),
     ],
