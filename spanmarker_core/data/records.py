@@ -144,6 +144,8 @@ class DocumentOrder:
         """Return the ids of the next sentence, or raise `RecordProblem`."""
         if not isinstance(document_id, str) or not document_id:
             raise RecordProblem(f"document_id {document_id!r} is not a string that names a document")
+        if not document_id.isascii() and not _encodes(document_id):
+            raise RecordProblem(f"document_id {document_id!r} holds half a surrogate pair, which is no text")
         if type(sentence_id) is not int or not 0 <= sentence_id <= _MAX_SENTENCE_ID:
             raise RecordProblem(f"sentence_id {sentence_id!r} is not a whole number from 0 to {_MAX_SENTENCE_ID}")
         if document_id != self._document:

@@ -94,6 +94,7 @@ def with_entity(**values):
         (record(entities=[(0, 1, "PER"), (0, 1, "PER")]), "is there twice"),
         (record(document=7), "document_id 7 is not a string"),
         (record(document=""), "is not a string that names"),
+        (record(document="d\ud83d"), "document_id 'd\\ud83d' holds half a surrogate pair"),
         (record(sentence="0"), "sentence_id '0'"),
         (record(sentence=-1), "sentence_id -1"),
         (record(sentence=True), "sentence_id True"),
