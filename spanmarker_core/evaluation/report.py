@@ -1,6 +1,7 @@
 """An evaluation as JSON values (for programs) and as a page of Markdown (for a pull request)."""
 
 import json
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict
 
@@ -84,8 +85,19 @@ def _fact(value: object) -> str:
 def cell(text: str) -> str:
     """Return text that, in Markdown, ends neither its table cell nor its line and is nobody's markup.
 
+    What hides or turns its surroundings is spelled out, as on pages.
+
     >>> cell("a|b`\\r\\n<c>")
     'a\\\\|b\\\\` \\\\<c\\\\>'
+    >>> cell("&lt; \\u202e")
+    '\\\\&lt; U+202E'
     """
-    escaped = "".join(f"\\{char}" if char in "\\`*_[]<>|" else char for char in text)
-    return " ".join(escaped.split())
+    return "".join(map(_escaped, " ".join(text.split())))
+
+
+def _escaped(char: str) -> str:
+    if char in "\\`*_[]<>|~&$":
+        return f"\\{char}"
+    # The joiners are letters of their scripts.
+    hidden = unicodedata.category(char) in ("Cc", "Cf") and char not in "\u200c\u200d"
+    return f"U+{ord(char):04X}" if hidden else char

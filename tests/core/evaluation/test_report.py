@@ -60,6 +60,13 @@ def test_a_label_can_not_break_the_table():
     assert rows == [r"| a \|b\* \<i\>\`\_ | 0.00 | 0.00 | 100.00 | 0.00 | 1 | 0 | 0 |"]
 
 
+def test_a_label_shows_as_it_is_written():
+    """GitHub reads `&lt;` as <, `~~` as struck out and `$` as a formula; a turned direction turns what follows."""
+    scorer = SpanScorer()
+    scorer.add([Span(0, 1, "&lt; ~~s~~ $x$ \u202ea\u200db\x00")], [])
+    assert r"| \&lt; \~\~s\~\~ \$x\$ U+202Ea" + "\u200dbU+0000 |" in to_markdown(scorer.result(), {})
+
+
 def test_json():
     stored = json.loads(json.dumps(to_json(result(), FACTS | {"label": "人名"}), ensure_ascii=False))
     assert stored["facts"]["label"] == "人名"
