@@ -29,7 +29,7 @@ def report_markdown(values: dict[str, Any]) -> bytes:
         _table(("code", "rejects"), output["rejects"]["by_code"].items()),
         _table(
             ("document", "source", "row", "code", "reason"),
-            (list(example.values()) for example in output["rejects"]["examples"]),
+            (["" if value is None else value for value in each.values()] for each in output["rejects"]["examples"]),
         ),
         "## Entities",
         _table(("label", "entities"), output["entities_by_label"].items()),

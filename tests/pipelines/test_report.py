@@ -92,6 +92,12 @@ def test_ids_and_messages_can_not_break_the_page():
     assert not any(line.startswith("# d") for line in lines)
 
 
+def test_a_reject_without_an_id_has_an_empty_one():
+    made = values()
+    made["output"]["rejects"]["examples"][0]["document_id"] = None
+    assert "|  | /in.jsonl | 1,000 | bad\\_id |" in report_markdown(made).decode()
+
+
 def test_texts_and_sources_can_not_break_the_page():
     lines = report_markdown(values()).decode().splitlines()
     assert f"| {ESCAPED} | 0.5333 | {ESCAPED} 3 | exact |" in lines
