@@ -1,5 +1,6 @@
 """The `spanmarker` command. See `errors` for its exit codes."""
 
+import io
 import signal
 import sys
 from types import FrameType
@@ -55,6 +56,8 @@ def main() -> None:
     SIGTERM, as of a scheduler that wants the machine back, does what Ctrl-C does.
     """
     prepare_process(0)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # Names of files may be no UTF-8.
     before = signal.signal(signal.SIGTERM, _terminated)
     try:
         app()

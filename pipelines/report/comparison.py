@@ -8,8 +8,9 @@ from typing import Any
 
 from pipelines.errors import PipelineError
 from pipelines.report.comparison_page import by_support, comparison_page, facts, few_documents
+from pipelines.report.folder import publish_files
 from pipelines.report.predictions import PREDICTIONS, read_predictions
-from pipelines.storage import exists, join, open_input, publish_bytes
+from pipelines.storage import exists, join, open_input
 from spanmarker_core.data.records import Sentence
 from spanmarker_core.evaluation.attributes import ATTRIBUTES, BUCKETS
 from spanmarker_core.evaluation.comparison import CHANGES, Comparison
@@ -51,12 +52,7 @@ def compare_reports(first: str, second: str) -> dict[str, Any]:
 
 def publish_comparison(folder: str, values: Mapping[str, Any]) -> str:
     """Write comparison.json, comparison.md and comparison.html and return the path of the page."""
-    page = join(folder, "comparison.html")
-    publish_bytes(page, comparison_page(values))
-    publish_bytes(join(folder, "comparison.md"), comparison_markdown(values).encode())
-    text = json.dumps(values, ensure_ascii=False, indent=2)
-    publish_bytes(join(folder, "comparison.json"), text.encode() + b"\n")
-    return page
+    return publish_files(folder, "comparison", values, comparison_markdown(values), comparison_page(values))
 
 
 def comparison_markdown(values: Mapping[str, Any]) -> str:

@@ -1,13 +1,12 @@
 """Writes an evaluation: evaluation.json, evaluation.md and evaluation.html in a folder, from the same values."""
 
-import json
 from collections.abc import Iterable, Mapping
 from time import monotonic
 from typing import Any
 
 from pipelines.report.evaluation_page import evaluation_page
+from pipelines.report.folder import publish_files
 from pipelines.report.predictions import writing_predictions
-from pipelines.storage import join, publish_bytes
 from spanmarker_core.data import Sentence
 from spanmarker_core.decoding import Threshold
 from spanmarker_core.evaluation.analysis import Analysis, Setting
@@ -77,10 +76,5 @@ def publish_report(
         details: what `spanmarker_core.evaluation.analysis.Analysis.to_json` gives.
     """
     values = to_json(result, facts, details)
-    text = json.dumps(values, ensure_ascii=False, indent=2)
     markdown = f"{to_markdown(result, facts)}\n{details_to_markdown(details)}"
-    page = join(folder, "evaluation.html")
-    publish_bytes(page, evaluation_page(values))
-    publish_bytes(join(folder, "evaluation.md"), markdown.encode())
-    publish_bytes(join(folder, "evaluation.json"), text.encode() + b"\n")
-    return page
+    return publish_files(folder, "evaluation", values, markdown, evaluation_page(values))

@@ -1,6 +1,5 @@
 """Writes an analysis of span representations: representations.json, .md and .html in a folder."""
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -10,7 +9,7 @@ from pipelines.pages.charts import Series
 from pipelines.pages.figures import decimal, number
 from pipelines.pages.text import shown
 from pipelines.report.evaluation_page import fact_words, short
-from pipelines.storage import join, publish_bytes
+from pipelines.report.folder import publish_files
 from spanmarker_core.evaluation.markdown import table
 from spanmarker_core.evaluation.report import cell
 
@@ -28,12 +27,7 @@ def publish_representations(folder: str, values: Mapping[str, Any]) -> str:
         folder: where to.
         values: what `spanmarker_core.evaluation.representations.Representations.to_json` gives.
     """
-    page = join(folder, "representations.html")
-    publish_bytes(page, representations_page(values))
-    publish_bytes(join(folder, "representations.md"), to_markdown(values).encode())
-    text = json.dumps(values, ensure_ascii=False, indent=1)
-    publish_bytes(join(folder, "representations.json"), text.encode() + b"\n")
-    return page
+    return publish_files(folder, "representations", values, to_markdown(values), representations_page(values))
 
 
 def to_markdown(values: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """A report as it is written, read again and compared."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -86,6 +87,25 @@ def test_a_user_evaluates_twice_and_compares(tiny_bundle, tmp_path):
         "comparison.json",
         "comparison.md",
     ]
+
+
+def test_names_of_files_that_are_no_utf8_are_told(tiny_bundle, tmp_path):
+    path, folder = write_data(tmp_path / "caf\udce9.jsonl"), tmp_path / "report"
+    options = ["--model", str(tiny_bundle), "--data", str(path), "--report", str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", "evaluate", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict", "COLUMNS": "400"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "caf\\udce9.jsonl" in done.stdout
+    assert "caf\\udce9.jsonl" in (folder / "evaluation.md").read_text(encoding="utf-8")
+    assert json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["facts"]["data"] == str(path)
+    values = compare_reports(str(folder), str(folder))
+    publish_comparison(str(tmp_path), values)
+    assert json.loads((tmp_path / "comparison.json").read_text(encoding="utf-8")) == values
 
 
 def test_train_is_for_a_report(tiny_bundle, tmp_path):
