@@ -19,6 +19,7 @@ def test_the_gate_is_advised_where_it_was_measured_to_pay():
     spans = report(1).spans(8)
     most = int(spans // GATE_PAYS)
     assert "--gate" in advice(report(most), SETTINGS)
+    assert "with 500 sentences, and from 4 points lower" in advice(report(most), SETTINGS)
     assert f"There are {spans / most:,.0f} candidate spans" in advice(report(most), SETTINGS)
     assert advice(report(most + 1), SETTINGS) == ""
 
