@@ -69,6 +69,12 @@ def test_a_source_far_from_the_dev_data_alarms_and_comes_first():
     assert len(found["shown"]) == 10
 
 
+def test_that_a_few_words_have_no_entity_is_no_alarm():
+    found = described([shard_of("/in/few.jsonl", 4, 0), shard_of("/in/usual.jsonl", 10_000, 500)])
+    assert [row["lowest"] for row in found["shown"] if row["source"] == "/in/few.jsonl"] == [0.0]
+    assert (found["too_few"], found["too_many"]) == (0, 0)
+
+
 def test_without_a_band_nothing_alarms_and_the_strangest_still_comes_first():
     entries = [*(shard_of(f"/in/{number}", 10_000, 480) for number in range(30)), shard_of("/in/x", 9_000, 3)]
     found = described(entries, "nobody knows")

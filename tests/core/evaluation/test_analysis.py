@@ -89,6 +89,27 @@ def test_with_training_data_it_tells_seen_from_unseen():
     assert (values["unknown_words"]["unknown"], values["unknown_words"]["density"]) == (2, 2 / 5)
 
 
+def test_each_attribute_counts_in_its_bucket():
+    """One gold entity of 40 words is a density of 0.025; three predictions of other words change nothing in it."""
+    gold, wrong = Span(0, 1, "PER"), [Span(2, 3, "PER"), Span(4, 6, "PER"), Span(7, 12, "PER")]
+    long = Sentence("a", 0, ["Ann", *(f"w{number}" for number in range(39))], [gold])
+    short = Sentence("b", 0, ["Ann", *["known"] * 6], [gold])  # seven words, one of them an entity
+    training = [Sentence("t", 0, ["Ann", *(f"w{number}" for number in range(34)), "known"], [gold])]
+    data = [(long, dict.fromkeys(wrong, 0.5)), (short, {gold: 0.9})]
+    attributes = analysed(data, training).to_json()["attributes"]
+    counted = {
+        name: {each["bucket"]: (each["support"], each["predicted"]) for each in attributes[name]["buckets"]}
+        for name in ("eLen", "tLen", "eCon", "eDen", "oDen")
+    }
+    assert counted == {
+        "eLen": {"XS": (2, 2), "S": (0, 1), "L": (0, 0), "XL": (0, 1)},
+        "tLen": {"XS": (1, 1), "S": (0, 0), "L": (0, 0), "XL": (1, 3)},
+        "eCon": {"XS": (0, 3), "S": (0, 0), "L": (0, 0), "XL": (2, 1)},
+        "eDen": {"XS": (0, 0), "S": (1, 3), "L": (0, 0), "XL": (1, 1)},
+        "oDen": {"XS": (1, 1), "S": (0, 0), "L": (1, 3), "XL": (0, 0)},
+    }
+
+
 def test_no_predictions_and_no_gold():
     data = [(Sentence("d", 0, ["a", "b"], []), {}), (Sentence("d", 1, ["c"], []), {})]
     values = analysed(data, [data[0][0]]).to_json()
