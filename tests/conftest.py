@@ -62,9 +62,9 @@ def s3(s3_server, tmp_path) -> Iterator[str]:
         yield f"s3://test{tmp_path}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """A headless Chromium, for all tests of a session."""
+    """A headless Chromium. Its driver keeps an event loop in this thread, so it ends before other tests need theirs."""
     from tests.pages.browser import running
 
     with running() as launched:
