@@ -9,7 +9,6 @@ from pipelines.browse.server import Server
 from pipelines.browse.sources import Sources
 from pipelines.browse.views import Site
 from tests.browse.hostile import hostile_output
-from tests.pages.browser import running
 
 
 @contextlib.contextmanager
@@ -42,19 +41,13 @@ def hostile(tmp_path_factory):
     return hostile_output(tmp_path_factory.mktemp("hostile"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def hostile_site(hostile):
     with site(hostile) as pages:
         yield pages
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def hostile_url(hostile):
     with serving(hostile) as url:
         yield url
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with running() as browser:
-        yield browser
