@@ -12,8 +12,12 @@ from spanmarker_core.windows import Windows
 
 #: Candidate spans that count as one text token: they cost a row of scores each.
 _SPANS_A_TOKEN = 8
-#: What torch's allocators, the C++ library's and cuBLAS say when memory runs out.
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "STATUS_ALLOC_FAILED")
+#: What torch's allocators, the C++ library's and cuBLAS say when memory runs out. The last three are oneDNN's, which
+#: gives no reason: whatever it was, a smaller batch may do, and a fault that stays is told as it is.
+_OUT_OF_MEMORY = (
+    *("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "STATUS_ALLOC_FAILED"),
+    *("could not create a primitive", "could not create a memory", "could not execute a primitive"),
+)
 
 
 class BatchPlan:
