@@ -1,23 +1,26 @@
-"""Windows -> batches under a token budget, windows of like length together.
+"""Windows -> batches under a token budget, windows of like length together; smaller ones where memory runs out.
 
 Batches are packed end to end, so nothing but attention has padding, and windows of like length leave little there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import TypeVar
 
 import numpy as np
+import torch
 
 from spanmarker_core.spans import count_candidates
 from spanmarker_core.windows import Windows
 
 #: Candidate spans that count as one text token: they cost a row of scores each.
 _SPANS_A_TOKEN = 8
-#: What torch's allocators, the C++ library's and cuBLAS say when memory runs out. The last three are oneDNN's, which
-#: gives no reason: whatever it was, a smaller batch may do, and a fault that stays is told as it is.
-_OUT_OF_MEMORY = (
-    *("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "STATUS_ALLOC_FAILED"),
-    *("could not create a primitive", "could not create a memory", "could not execute a primitive"),
-)
+#: What torch's allocators, the C++ library's and cuBLAS say when memory runs out.
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "STATUS_ALLOC_FAILED")
+#: What oneDNN says then. It gives no reason: whatever it was, a smaller batch may do, and a fault that stays is told.
+_ONEDNN_FAILED = ("could not create a primitive", "could not create a memory", "could not execute a primitive")
+
+_Result = TypeVar("_Result")
 
 
 class BatchPlan:
@@ -54,6 +57,10 @@ class BatchPlan:
         self._end = max(self._start + 1, within)
         return self._order[self._start : self._end]
 
+    def again(self) -> None:
+        """Take the last batch back, to come again."""
+        self._end = self._start
+
     def halve(self) -> bool:
         """Take the last batch back, to come again in smaller ones, and let batches hold half of what it held.
 
@@ -62,11 +69,51 @@ class BatchPlan:
         if self._end - self._start < 2:
             return False
         self.budget = min(self.budget, int(self._spent[self._end] - self._spent[self._start])) // 2
-        self._end = self._start
+        self.again()
         return True
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def run_batches(
+    batches: BatchPlan,
+    run: Callable[[np.ndarray], _Result],
+    device: torch.device,
+    short: Callable[[], None] = lambda: None,
+) -> Iterator[_Result]:
+    """Yield what `run` makes of each batch. Where memory runs out, the batch and what comes after it get smaller.
+
+    A window by itself that oneDNN finds no memory for goes without oneDNN, and so do those after it: it maps pages of
+    its own, which a process that may have no more doesn't get while the C library holds what was freed.
+
+    Args:
+        run: takes the indices of a batch.
+        short: told of each time that memory ran out.
+
+    Raises:
+        Exception: memory ran out (see `is_out_of_memory`) on a single window, or what else fails.
+    """
+    onednn = True
+    for indices in batches:
+        try:
+            with nullcontext() if onednn else torch.backends.mkldnn.flags(enabled=False):
+                result = run(indices)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            if not batches.halve():
+                if not (onednn and _says(error, _ONEDNN_FAILED)):
+                    raise
+                onednn = False
+                batches.again()
+        else:
+            yield result
+            continue
+        # Only here the frames of what failed are gone, and with them the memory that they held.
+        short()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def is_out_of_memory(error: Exception) -> bool:
     """Tell whether an error says that memory ran out, on whatever device; torch has no one kind for it.
 
     >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("not enough memory: you tried to allocate 9 B"))
@@ -74,4 +121,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
+    return isinstance(error, RuntimeError) and _says(error, _OUT_OF_MEMORY + _ONEDNN_FAILED)
+
+
+def _says(error: Exception, messages: tuple[str, ...]) -> bool:
+    return any(words in str(error) for words in messages)

@@ -4,6 +4,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import nn
 
 from spanmarker_core import hub
-from spanmarker_core.batching import BatchPlan, is_out_of_memory
+from spanmarker_core.batching import BatchPlan, run_batches
 from spanmarker_core.bundle import BundleInfo, ModelConfig
 from spanmarker_core.decoding import Candidates, Threshold, check_decoder, decode, select_pairs, threshold_vector
 from spanmarker_core.errors import CoreError, CoreWarning
@@ -263,26 +264,18 @@ class Tagger:
     def score_batches(self, windows: Windows) -> Iterator["ScoredBatch"]:
         """Yield what the network says of `windows`, batch by batch, windows of like length together.
 
-        Where memory runs out, the batch and what comes after it go on in smaller ones.
+        Where memory runs out, they get smaller.
 
         Raises:
-            Exception: memory ran out (see `batching.is_out_of_memory`) on a single window, or what else fails.
+            Exception: as `batching.run_batches`.
         """
         batches = BatchPlan(windows, self.config.entity_max_length, BATCH_TOKENS[self.device.type])
-        for indices in batches:
-            try:
-                scored = self._scored(windows, indices)
-            except Exception as error:
-                if not (is_out_of_memory(error) and batches.halve()):
-                    raise
-            else:
-                if scored is not None:
-                    yield scored
-                continue
-            # Only here the frames of what failed are gone, and with them the memory that they held.
-            self.work["out_of_memory"] += 1
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
+        for scored in run_batches(batches, partial(self._scored, windows), self.device, self._count_failure):
+            if scored is not None:
+                yield scored
+
+    def _count_failure(self) -> None:
+        self.work["out_of_memory"] += 1
 
     def _scored(self, windows: Windows, indices: np.ndarray) -> "ScoredBatch | None":
         """Return what the network says of some of `windows`; None where they have no candidate span."""

@@ -10,9 +10,8 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
-from spanmarker_core.batching import BatchPlan, is_out_of_memory
+from spanmarker_core.batching import BatchPlan, run_batches
 from spanmarker_core.data import Sentence
 from spanmarker_core.data.batches import document_batches
 from spanmarker_core.data.windows import pack_annotated
@@ -195,23 +194,17 @@ class _Sampler:
         model = self._model
         needed = np.unique(np.searchsorted(spans.offsets, choice.row, "right") - 1)
         batches = BatchPlan(windows.take(needed), model.config.entity_max_length, BATCH_TOKENS[model.device.type])
-        for indices in batches:
+
+        def encode(indices: np.ndarray) -> _Spans:
             part = needed[indices]
             rows, _ = ragged_take(spans.offsets, part)
             place = np.full(len(spans), -1)
             place[rows] = np.arange(len(rows))
             inside = choice.take(np.flatnonzero(place[choice.row] >= 0))
             inside = inside._replace(row=place[inside.row])
-            try:
-                encoded = self._encode(windows.take(part), inside, is_entity[rows])
-            except Exception as error:
-                if not (is_out_of_memory(error) and batches.halve()):
-                    raise
-            else:
-                yield encoded
-                continue
-            if model.device.type == "cuda":  # only here the frames of what failed are gone
-                torch.cuda.empty_cache()
+            return self._encode(windows.take(part), inside, is_entity[rows])
+
+        yield from run_batches(batches, encode, model.device)
 
     def _encode(self, windows: Windows, choice: _Choice, is_entity: np.ndarray) -> _Spans:
         spans = candidate_spans(windows, self._model.config.entity_max_length)

@@ -187,6 +187,24 @@ def test_out_of_memory_on_a_single_window_goes_up(tiny, monkeypatch):
         tiny.tag_words([*WORDS, ["the"] * 30])
 
 
+def test_a_single_window_that_onednn_has_no_page_for_goes_without_it(tiny, monkeypatch):
+    expected = tiny.tag_words(WORDS, threshold=0.2)
+    forward, used = tiny.network.forward, []
+
+    def without_pages(*args, **kwargs):
+        used.append(torch.backends.mkldnn.enabled)
+        if used[-1]:
+            raise RuntimeError("could not create a primitive")
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(tiny.network, "forward", without_pages)
+    close(tiny.tag_words(WORDS, threshold=0.2), expected)
+    # Down to one window with it, and from there on without: no window is tried with it again.
+    assert used == sorted(used, reverse=True)
+    assert used.count(False) == len(WORDS)
+    assert torch.backends.mkldnn.enabled
+
+
 def test_other_faults_are_not_taken_for_want_of_memory(tiny, monkeypatch):
     sizes = short_of_memory(tiny, monkeypatch, 10, "mat1 and mat2 shapes cannot be multiplied")
     with pytest.raises(RuntimeError, match="shapes"):
@@ -209,8 +227,6 @@ print(json.dumps([model.work["out_of_memory"], [[e.label, e.char_start, e.char_e
 """
 
 
-# One time in seven the C library keeps all that the limit leaves, and oneDNN, which maps pages of its own, gets none.
-@pytest.mark.flaky(reruns=2)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and needs a limit of memory that is kept")
 def test_a_process_that_may_have_no_more_memory_tags_in_smaller_batches(tiny, tiny_bundle):
