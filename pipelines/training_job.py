@@ -52,6 +52,7 @@ class TrainJob(BaseModel):
     negatives: int | None = Field(None, ge=1, description="train on so many other spans a window; all if left out")
     boundary_smoothing: float = Field(0.0, ge=0, lt=1, description="share of a label that spans a word off get")
     tag_weight: float = Field(0.1, gt=0, lt=1, description="with a bundled head of tags: its share in the loss")
+    tune_threshold: bool = Field(False, description="give the bundle the score threshold that is best on dev")
     entity_max_length: int = Field(8, ge=1, description="words of the longest entity")
     max_tokens: int = Field(256, ge=16, description="tokens of a window")
     context: Literal["sentence", "document", "block"] = Field("sentence", description="what a window shows and tags")

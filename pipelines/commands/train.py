@@ -52,6 +52,10 @@ def train(
     tag_weight: Annotated[
         float | None, typer.Option(help="Of a bundled head of tags, in the loss.  [default: 0.1]")
     ] = None,
+    tune_threshold: Annotated[
+        bool | None,
+        typer.Option("--tune-threshold", help="Give the bundle the score threshold best on dev.  [default: no]"),
+    ] = None,
     entity_max_length: Annotated[int | None, typer.Option(help="Words of the longest entity.  [default: 8]")] = None,
     decoder: Annotated[
         str | None, typer.Option(help="flat.v1, nested.v1 or all.v1: may entities nest or cross?  [default: flat.v1]")

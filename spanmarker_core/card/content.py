@@ -62,6 +62,7 @@ def content(config: ModelConfig, facts: Facts) -> dict[str, Any]:
         "method": method_of(config),
         "papers": papers_of(config),
         "options": {one_line(name, 60): one_line(value, 60) for name, value in config.options.items()},
+        "score_threshold": _score_threshold(config),
         "pairing": _pairing(config),
         "gate_reads": _gate_reads(config),
         "gate_in_short": _gate_in_short(config),
@@ -173,6 +174,15 @@ def _context(config: ModelConfig) -> str:
 
 def _limit(limit: int | None) -> str:
     return "as many as fit" if limit is None else str(limit)
+
+
+def _score_threshold(config: ModelConfig) -> str:
+    """Say what a span must score to be an entity."""
+    if config.threshold is None:
+        return "none: a span is an entity if its best label is not O"
+    if isinstance(config.threshold, dict):
+        return ", ".join(f"{one_line(label, 120)} {value:g}" for label, value in config.threshold.items())
+    return f"{config.threshold:g}, whatever O scores"
 
 
 def _pairing(config: ModelConfig) -> str | None:

@@ -13,8 +13,10 @@ from spanmarker_core.card.facts import log_rows, scores_json
 from spanmarker_core.card.machine import run_facts
 from spanmarker_core.data import Sentence
 from spanmarker_core.data.summary import DataSummary
+from spanmarker_core.evaluation.curves import ThresholdCurve
 from spanmarker_core.evaluation.gate import THRESHOLDS, GateScores, annotated_windows, best_threshold
-from spanmarker_core.evaluation.metrics import EvaluationResult
+from spanmarker_core.evaluation.metrics import EvaluationResult, SpanScorer
+from spanmarker_core.evaluation.predict import predict
 from spanmarker_core.evaluation.run import evaluate
 from spanmarker_core.saving import WEIGHT_DTYPES, save_bundle
 from spanmarker_core.tagger import Tagger
@@ -67,8 +69,10 @@ def finish(
     network.to(WEIGHT_DTYPES[settings.weight_dtype]).to(torch.float32)
     network.eval()
     if config.gate is not None:
-        config, tagger = _with_threshold(tagger, dev_sentences)
+        config, tagger = _with_gate_threshold(tagger, dev_sentences)
         log(f"gate: spans whose edges have a probability of {tagger.gate_threshold} or more, chosen on dev")
+    if settings.tune_threshold:
+        config, tagger = _with_score_threshold(tagger, dev_sentences, log)
     results = {"dev": evaluate(tagger, dev_sentences)}
     if test_sentences:
         results["test"] = evaluate(tagger, test_sentences)
@@ -110,12 +114,30 @@ def gate_curve(tagger: Tagger, dev: Sequence[Sentence]) -> list[dict[str, float]
     return [scores.at(threshold) for threshold in THRESHOLDS]
 
 
-def _with_threshold(tagger: Tagger, dev: Sequence[Sentence]) -> tuple[ModelConfig, Tagger]:
+def _with_gate_threshold(tagger: Tagger, dev: Sequence[Sentence]) -> tuple[ModelConfig, Tagger]:
     """Return the config with the gate's curve on dev and the best threshold on it, and a tagger that has it."""
     config, curve = tagger.config, gate_curve(tagger, dev)
     threshold = best_threshold(curve)
     config = replace(config, gate={**(config.gate or {}), "threshold": threshold, "curve": curve})
     return config, Tagger(config, tagger.packer, tagger.network, tagger.device, tagger.dtype, threshold)
+
+
+def _with_score_threshold(
+    tagger: Tagger, dev: Sequence[Sentence], log: Callable[[str], None]
+) -> tuple[ModelConfig, Tagger]:
+    """Return the config with the score threshold of the best F1 on dev, none if none is better, and its tagger."""
+    curve, scorer = ThresholdCurve(), SpanScorer(tagger.config.entity_max_length)
+    for predicted in predict(tagger, dev):
+        gold = set(predicted.sentence.entities)
+        scorer.add(gold, predicted.predictions)
+        curve.add(len(gold), list(predicted.lowered.values()), [span in gold for span in predicted.lowered])
+    best, without = curve.best(), scorer.result().micro.f1
+    if best.f1 <= without:
+        log(f"threshold: none, which has the best F1 on dev, {without:.2%}")
+        return tagger.config, tagger
+    log(f"threshold: scores of {best.threshold} or more, best on dev with F1 {best.f1:.2%}; without one {without:.2%}")
+    config = replace(tagger.config, threshold=best.threshold)
+    return config, Tagger(config, tagger.packer, tagger.network, tagger.device, tagger.dtype, tagger.gate_threshold)
 
 
 def _scores(split: str, result: EvaluationResult) -> dict[str, object]:

@@ -42,6 +42,7 @@ class TrainingSettings:
             2022; DSpERT's is 0.1).
         tag_weight: alpha, the share of a bundled head of tags in the loss (BL-NER, equation 19).
         head_learning_rate: the peak for weights that are not pretrained; None is `learning_rate` (DSpERT, appendix C).
+        tune_threshold: give the bundle the score threshold with the best F1 on dev, where one is better than none.
         learning_rate, weight_decay, warmup_share: AdamW, with a linear schedule that rises over the
             first `warmup_share` of the steps.
         batch_size: windows a step, over all processes.
@@ -77,6 +78,7 @@ class TrainingSettings:
     negatives: int | None = None
     boundary_smoothing: float = 0.0
     tag_weight: float = 0.1
+    tune_threshold: bool = False
     learning_rate: float = 5e-5
     head_learning_rate: float | None = None
     weight_decay: float = 0.01

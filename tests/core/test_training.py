@@ -9,8 +9,10 @@ from spanmarker_core import load
 from spanmarker_core.bundle import packer_of
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import CoreError
+from spanmarker_core.evaluation.curves import GRID
 from spanmarker_core.evaluation.run import evaluate
 from spanmarker_core.models import Scores
+from spanmarker_core.tagger import Tagger
 from spanmarker_core.training import TrainingSettings, train
 from spanmarker_core.training.encoder import new_model
 from spanmarker_core.training.examples import Examples
@@ -105,6 +107,37 @@ def test_the_best_epoch_is_kept(encoder, tmp_path):
     assert len(scores) == 10
     assert scores[-1] < max(scores), "the run got better to its end, so it shows nothing: take another seed"
     assert 100 * result.dev.micro.f1 == pytest.approx(max(scores), abs=0.01)
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_the_threshold_with_the_best_f1_on_dev_goes_with_the_bundle(gate, encoder, tmp_path):
+    """A model that still says "no entity" too often finds more with a threshold, and no other threshold does better."""
+    data, lines = sentences(), []
+    settings = replace(SETTINGS, batch_size=4, epochs=4, gate=gate, tune_threshold=True)
+    result = train(data, data[:40], encoder, tmp_path / "bundle", settings, log=lines.append)
+    model = load(tmp_path / "bundle")
+    chosen = model.config.threshold
+    config, gate_threshold = replace(model.config, threshold=None), model.gate_threshold
+    without = Tagger(config, model.packer, model.network, model.device, model.dtype, gate_threshold)
+    scores = {each: evaluate(without, data[:40], threshold=each).micro.f1 for each in (None, *GRID)}
+    assert scores[chosen] == max(scores.values()) > scores[None]
+    assert chosen == min(each for each in GRID if scores[each] == scores[chosen])
+    assert evaluate(model, data[:40]).micro.f1 == result.dev.micro.f1 == scores[chosen]
+    (line,) = (line for line in lines if line.startswith("threshold:"))
+    assert line.endswith(
+        f"of {chosen} or more, best on dev with F1 {scores[chosen]:.2%}; without one {scores[None]:.2%}"
+    )
+    card = (tmp_path / "bundle" / "README.md").read_text(encoding="utf-8")
+    assert f"- **Score Threshold:** {chosen:g}, whatever O scores" in card
+
+
+def test_no_threshold_where_none_is_better(encoder, tmp_path):
+    data, lines = sentences(), []
+    beyond = replace(data[0], entities=[Span(0, 4, "person")])  # longer than what the model scores
+    settings = replace(SETTINGS, epochs=1, tune_threshold=True)
+    train(data, [beyond], encoder, tmp_path / "bundle", settings, log=lines.append)
+    assert load(tmp_path / "bundle").config.threshold is None
+    assert "threshold: none, which has the best F1 on dev, 0.00%" in lines
 
 
 def test_reports_what_the_limit_makes_unreachable(encoder, tmp_path):
