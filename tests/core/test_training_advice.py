@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from spanmarker_core.evaluation.reach import LengthReport
-from spanmarker_core.training.advice import GATE_PAYS, SHORTER_LEAVES, SHORTER_REACHES, advice
+from spanmarker_core.training.advice import GATE_PAYS, SHORTER_LEAVES, SHORTER_REACHES, TUNING_PAYS, advice
 from spanmarker_core.training.settings import TrainingSettings
 
-SETTINGS = TrainingSettings(entity_max_length=8)
+SETTINGS = TrainingSettings(entity_max_length=8, tune_threshold=True)
 
 
 def report(entities, sentences=100):
@@ -75,3 +75,16 @@ def test_markers_are_the_business_of_models_that_have_them(settings, lines):
 
 def test_longer_entities_than_the_limit_count_for_nothing():
     assert advice(LengthReport(8, {25: 100}, {9: 10}, {}, None), SETTINGS) == ""
+
+
+def test_a_tuned_threshold_is_advised_where_there_are_few_sentences():
+    untuned = replace(SETTINGS, tune_threshold=False)
+    few, more = report(10, TUNING_PAYS), report(10, TUNING_PAYS + 1)
+    assert advice(few, untuned).splitlines() == [
+        *advice(few, SETTINGS).splitlines(),
+        advice(few, untuned).splitlines()[-1],
+    ]
+    assert advice(few, untuned).splitlines()[-1].startswith("Advice: --tune-threshold. ")
+    assert advice(more, untuned) == advice(more, SETTINGS)
+    assert "--tune-threshold" not in advice(few, replace(untuned, architecture="seq_ner.v1"))
+    assert "--tune-threshold" in advice(few, replace(untuned, gate=True))
