@@ -43,8 +43,8 @@ from pipelines.task import TagTask, Task
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS, SENTENCES
 from schemas.manifest import Entry
 from schemas.shards import Shard
-from spanmarker_core.batching import is_out_of_memory
 from spanmarker_core.errors import CodedError
+from spanmarker_core.out_of_memory import is_out_of_memory
 from spanmarker_core.windows import Context, Packer
 
 #: Runs of windows that are made ahead of the model.

@@ -10,16 +10,12 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from spanmarker_core.out_of_memory import is_from_onednn, is_out_of_memory
 from spanmarker_core.spans import count_candidates
 from spanmarker_core.windows import Windows
 
 #: Candidate spans that count as one text token: they cost a row of scores each.
 _SPANS_A_TOKEN = 8
-#: What torch's allocators, the C++ library's and cuBLAS say when memory runs out.
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "STATUS_ALLOC_FAILED")
-#: What oneDNN says then. It gives no reason: whatever it was, a smaller batch may do, and a fault that stays is told.
-_ONEDNN_FAILED = ("could not create a primitive", "could not create a memory", "could not execute a primitive")
-
 _Result = TypeVar("_Result")
 
 
@@ -89,7 +85,7 @@ def run_batches(
         short: told of each time that memory ran out.
 
     Raises:
-        Exception: memory ran out (see `is_out_of_memory`) on a single window, or what else fails.
+        Exception: memory ran out (see `out_of_memory`) on a single window, or what else fails.
     """
     onednn = True
     for indices in batches:
@@ -100,7 +96,7 @@ def run_batches(
             if not is_out_of_memory(error):
                 raise
             if not batches.halve():
-                if not (onednn and _says(error, _ONEDNN_FAILED)):
+                if not (onednn and is_from_onednn(error)):
                     raise
                 onednn = False
                 batches.again()
@@ -111,18 +107,3 @@ def run_batches(
         short()
         if device.type == "cuda":
             torch.cuda.empty_cache()
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Tell whether an error says that memory ran out, on whatever device; torch has no one kind for it.
-
-    >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("not enough memory: you tried to allocate 9 B"))
-    (True, True)
-    """
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    return isinstance(error, RuntimeError) and _says(error, _OUT_OF_MEMORY + _ONEDNN_FAILED)
-
-
-def _says(error: Exception, messages: tuple[str, ...]) -> bool:
-    return any(words in str(error) for words in messages)
