@@ -18,7 +18,8 @@
     [configurations.token_classification]
     command = "{python} baseline.py --train {train} --dev {dev} --test {test} --output {output} --epochs {epochs}"
 
-Settings are those of `spanmarker train`. A configuration's win over its data set's, and those over the experiment's.
+Settings are those of `spanmarker train`. A configuration's win over its data set's, and those over the experiment's;
+`options` name by name, but for those of another architecture, which go.
 """
 
 import re
@@ -149,8 +150,9 @@ class ExperimentJob(_Closed):
 
     def train_job(self, dataset: str, configuration: str, **given: Any) -> TrainJob:
         """Return what `spanmarker train` is told in a run; `given` are the values of `GIVEN`."""
-        values = {"encoder": self.encoder, **self.settings, **self.datasets[dataset].settings}
-        values |= self.configurations[configuration].settings
+        values = {"encoder": self.encoder, **self.settings}
+        for over in (self.datasets[dataset].settings, self.configurations[configuration].settings):
+            values = _laid_over(values, over)
         return TrainJob(**{"train": "-", "dev": "-", "output": "-", **values, **given})
 
     def parts(self, dataset: str) -> dict[str, str]:
@@ -169,6 +171,20 @@ class ExperimentJob(_Closed):
         values = {**job.model_dump(), "python": sys.executable}
         texts = {name: "" if value is None else str(value) for name, value in values.items()}
         return [word.format_map(texts) for word in self.configurations[configuration].words]
+
+
+def _laid_over(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with others laid over them; options name by name where the architecture stays the same."""
+    values = {**below, **over}
+    kept, given = below.get("options", {}) if _family(values) == _family(below) else {}, over.get("options", {})
+    if isinstance(kept, dict) and isinstance(given, dict) and "options" in values:
+        values["options"] = {**kept, **given}
+    return values
+
+
+def _family(settings: dict[str, Any]) -> str:
+    """Return the name of the architecture that settings ask for, without its version."""
+    return str(settings.get("architecture", TrainJob.model_fields["architecture"].default)).partition(".")[0]
 
 
 def _problems(configuration: Configuration) -> list[str]:
