@@ -34,7 +34,7 @@ from pipelines.layout import ROWS
 from pipelines.max_rejects import MaxRejects
 from pipelines.storage import absolute
 from pipelines.task import TagTask, Task
-from spanmarker_core.bundle import BundleInfo, gate_threshold, gate_words
+from spanmarker_core.bundle import BundleInfo, decoder_of, gate_threshold, gate_words
 
 
 class ShardJob(BaseModel):
@@ -219,12 +219,12 @@ class TagJob(CorpusJob):
         """Return everything but the inputs that decides the rows; the same for samples and for their documents.
 
         Raises:
-            CoreError: `call.no_gate`.
+            CoreError: `call.no_gate`, `call.flat_tags`.
         """
         threshold = info.config.threshold if self.threshold is None else self.threshold
         return {
             **super().identity(info),
-            "decoder": self.decoder or info.config.decoder,
+            "decoder": decoder_of(info.config, self.decoder),
             "threshold": str(threshold),
             "gate": gate_words(gate_threshold(info.config, self.gate, info.path)),
             "dtype": self.dtype,

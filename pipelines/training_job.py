@@ -113,7 +113,7 @@ class TrainJob(BaseModel):
             problems.append(f"{', '.join(idle)} given, and no gate is trained: give gate too, or leave them out")
         if {"batch_size", "batch_tokens"} <= given:
             problems.append("batch_size and batch_tokens given, and a step has one size: leave one of them out")
-        if "tag_weight" in given and not bundles_tags(self.architecture, self.options):
+        if "tag_weight" in given and bundles_tags(self.architecture, self.options) is False:
             problems.append("tag_weight given, and no head of tags is bundled with spans: leave it out")
         if problems:
             raise ValueError("\n    ".join(problems))

@@ -20,7 +20,9 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from spanmarker_core.config_checks import check_config, check_vocabulary, read_context
+from spanmarker_core.decoding import check_decoder
 from spanmarker_core.errors import CoreError, UnusableError, refusing, unusable
+from spanmarker_core.models import options_of
 from spanmarker_core.windows import Context, Packer
 
 FORMAT_VERSION = 3
@@ -95,6 +97,11 @@ class ModelConfig:
     def outside_index(self) -> int:
         """Column of "O" among the labels."""
         return self.labels.index(self.outside)
+
+    @property
+    def gives_tags(self) -> bool:
+        """Whether entities are put together from tags, so that there are no other spans than these."""
+        return options_of(self.architecture, self.options).output == "tags"
 
     @property
     def gated(self) -> bool:
@@ -176,6 +183,18 @@ def gate_threshold(config: ModelConfig, gate: str, path: str | Path) -> float | 
         raise CoreError("call.no_gate", path=path)
     use = gate == "on" or (gate == "auto" and config.gated)
     return config.gate["threshold"] if use and config.gate is not None else None
+
+
+def decoder_of(config: ModelConfig, decoder: str | None) -> str:
+    """Return the decoder that a choice of `decoding.DECODERS`, or None for the bundle's own, comes to for a model.
+
+    Raises:
+        CoreError: `call.unknown_option`, `call.flat_tags`.
+    """
+    chosen = check_decoder(decoder or config.decoder)
+    if chosen != config.decoder and config.gives_tags:
+        raise CoreError("call.flat_tags", decoder=chosen)
+    return chosen
 
 
 def gate_words(threshold: float | None) -> str:

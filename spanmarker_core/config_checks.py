@@ -12,8 +12,8 @@ from tokenizers import Tokenizer
 from spanmarker_core.decoding import DECODERS, threshold_vector
 from spanmarker_core.errors import CoreError, UnusableError
 from spanmarker_core.labels import label_problem
-from spanmarker_core.models import ARCHITECTURES
-from spanmarker_core.models.options import Options, read_options
+from spanmarker_core.models import ARCHITECTURES, options_of
+from spanmarker_core.models.options import Options
 from spanmarker_core.windows import Context
 from spanmarker_core.words import SPLITTERS
 
@@ -66,11 +66,13 @@ def check_config(config: "ModelConfig") -> None:
         for id_ in ids:
             _whole(f"an id of {name}", id_, 0, rows - 1)
     _whole("unknown_id", config.unknown_id, 0, rows - 1)
-    options = read_options(ARCHITECTURES[config.architecture].options, config.options)
+    options = options_of(config.architecture, config.options)
     _check_markers(config, options, rows)
     _whole("entity_max_length", config.entity_max_length, 1)
     check_entity_fits(config.entity_max_length, max_tokens, len(config.prefix) + len(config.suffix))
     _check_threshold(config.threshold, config.labels)
+    if options.output == "tags" and config.decoder != "flat.v1":
+        raise UnusableError(f"decoder is {config.decoder}, and entities come from tags, which neither nest nor cross")
     if config.pair_layers is not None:
         if problem := options.pairing_problem(config.pair_layers):
             raise UnusableError(f"pair_layers is {_short(config.pair_layers)}, and {problem}")
@@ -112,7 +114,7 @@ def check_gateable(config: "ModelConfig") -> None:
     Raises:
         CoreError: `gate.no_choice`.
     """
-    if read_options(ARCHITECTURES[config.architecture].options, config.options).gate_problem:
+    if options_of(config.architecture, config.options).gate_problem:
         raise CoreError("gate.no_choice", architecture=config.architecture)
 
 

@@ -140,9 +140,12 @@ class CoreError(CodedError):
         # calls
         "call.lengths_differ": "{what} has {found} items and the sentences are {expected}. Give one a sentence.",
         "call.unknown_option": "{option} {value!r} is not one of {choices}.",
+        "call.out_of_range": "{problems}.",
         "call.not_a_list": "{call} takes a list of {items}, not {kind}. Put it into a list.",
         "call.limit_without_context": "max_prev_context and max_next_context limit context 'document' only. "
         "Name it beside them; without a context, the bundle's own policy and limits hold.",
+        "call.flat_tags": "decoder {decoder} can't be had: entities of this model come from tags, which neither "
+        "nest nor cross. Leave it out.",
         "call.no_gate": "{path} has no gate to switch on. Fit one with `spanmarker gate fit`, or train with one.",
         "call.bad_span_limit": "{value} spans of a class can't be looked at: 1 or more.",
         "call.bad_limit": "{name} {value!r} is not a number of sentences: 0 or more, or None for all that fit.",

@@ -14,8 +14,8 @@ from torch import nn
 
 from spanmarker_core import hub
 from spanmarker_core.batching import BatchPlan, run_batches
-from spanmarker_core.bundle import BundleInfo, ModelConfig
-from spanmarker_core.decoding import Candidates, Threshold, check_decoder, decode, select_pairs, threshold_vector
+from spanmarker_core.bundle import BundleInfo, ModelConfig, decoder_of
+from spanmarker_core.decoding import Candidates, Threshold, decode, select_pairs, threshold_vector
 from spanmarker_core.errors import CoreError, CoreWarning
 from spanmarker_core.inputs import check_bounds, documents, texts_of, words_of
 from spanmarker_core.models.batch import Batch
@@ -335,7 +335,7 @@ class Tagger:
         texts: Sequence[str] | None = None,
     ) -> list[tuple[int, Entity]]:
         """Return (document, entity) of all windows, in order; with `texts`, entities have characters."""
-        decoder = check_decoder(decoder or self.config.decoder)  # before the work, not after
+        decoder = decoder_of(self.config, decoder)  # before the work, not after
         if not parts:
             return []
         found = decode(self.score(Windows.concatenate(parts), threshold), decoder)

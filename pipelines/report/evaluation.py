@@ -13,7 +13,7 @@ from spanmarker_core.evaluation.analysis import Analysis, Setting
 from spanmarker_core.evaluation.attributes import TrainingForms
 from spanmarker_core.evaluation.markdown import details_to_markdown
 from spanmarker_core.evaluation.metrics import EvaluationResult
-from spanmarker_core.evaluation.predict import gives_tags, predict
+from spanmarker_core.evaluation.predict import predict
 from spanmarker_core.evaluation.report import to_json, to_markdown
 from spanmarker_core.evaluation.run import check_scored
 from spanmarker_core.tagger import Tagger
@@ -46,7 +46,7 @@ def analysed(
     setting = Setting(
         model.config.entity_max_length,
         model.config.threshold if threshold is None else threshold,
-        gives_tags(model.config),
+        model.config.gives_tags,
     )
     stream = predict(model, sentences, decoder=decoder, threshold=threshold)
     analysis = Analysis(setting, None if training is None else TrainingForms.of(training))

@@ -3,8 +3,7 @@
 from typing import NamedTuple
 
 from spanmarker_core.bundle import ModelConfig
-from spanmarker_core.models import ARCHITECTURES
-from spanmarker_core.models.options import Options, read_options
+from spanmarker_core.models import options_of
 
 
 class Paper(NamedTuple):
@@ -117,7 +116,7 @@ def unnamed(config: ModelConfig) -> str:
 
 def method_of(config: ModelConfig) -> str:
     """Return how it finds entities, as the end of a sentence."""
-    name, options = config.architecture.partition(".")[0], options_of(config)
+    name, options = config.architecture.partition(".")[0], options_of(config.architecture, config.options)
     _, how, _ = _KINDS[name]
     if options.output == "tags":
         how = _TAGS + (", learned together with spans of up to {limit} words" if options.spans else "")
@@ -130,15 +129,10 @@ def method_of(config: ModelConfig) -> str:
     return how.format(limit=config.entity_max_length)
 
 
-def options_of(config: ModelConfig) -> Options:
-    """Return what the architecture was told, defaults included."""
-    return read_options(ARCHITECTURES[config.architecture].options, config.options)
-
-
 def papers_of(config: ModelConfig) -> list[Paper]:
     """Return what to cite, the architecture's own paper first."""
     papers = [_KINDS[config.architecture.partition(".")[0]][2]]
-    if options_of(config).tags is not None:
+    if options_of(config.architecture, config.options).tags is not None:
         papers.append(_BUNDLING)
     if config.gated:
         papers.append(_SMART_SPANNER)

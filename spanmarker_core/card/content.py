@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spanmarker_core.bundle import GATE_CURVE, ModelConfig
-from spanmarker_core.card.architectures import kind_of, method_of, options_of, papers_of, unnamed
+from spanmarker_core.card.architectures import kind_of, method_of, papers_of, unnamed
 from spanmarker_core.card.facts import (
     SPLITS,
     TEXTS,
@@ -24,7 +24,7 @@ from spanmarker_core.card.facts import (
 from spanmarker_core.card.metadata import front_matter, languages
 from spanmarker_core.card.text import Markup, one_line
 from spanmarker_core.data.summary import DataSummary, span_of
-from spanmarker_core.models import bundles_tags
+from spanmarker_core.models import bundles_tags, options_of
 
 #: Points of the gate's curve, and labels, that the card shows; entities below which a label is called rare.
 _POINTS, _LABELS, _FEW = 8, 200, 50
@@ -177,16 +177,17 @@ def _limit(limit: int | None) -> str:
 
 
 def _score_threshold(config: ModelConfig) -> str:
-    """Say what a span must score to be an entity."""
+    """Say what a span must score to be an entity, or what entities that tags make up must."""
     if config.threshold is None:
-        return "none: a span is an entity if its best label is not O"
+        all_of = "all that the tags make up" if config.gives_tags else "a span is an entity if its best label is not O"
+        return f"none: {all_of}"
     if isinstance(config.threshold, dict):
         return ", ".join(f"{one_line(label, 120)} {value:g}" for label, value in config.threshold.items())
-    return f"{config.threshold:g}, whatever O scores"
+    return f"{config.threshold:g}, {'of what the tags make up' if config.gives_tags else 'whatever O scores'}"
 
 
 def _pairing(config: ModelConfig) -> str | None:
-    options = options_of(config)
+    options = options_of(config.architecture, config.options)
     if not options.markers or options.output == "tags":
         return None
     if (attention := getattr(options, "attention", "paired")) != "paired":

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.bundle import decoder_of
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.batches import document_batches
 from spanmarker_core.data.windows import pack_annotated
-from spanmarker_core.decoding import Candidates, Threshold, check_decoder, decode, threshold_vector
+from spanmarker_core.decoding import Candidates, Threshold, decode, threshold_vector
 from spanmarker_core.evaluation.curves import FLOOR
-from spanmarker_core.models import ARCHITECTURES
-from spanmarker_core.models.options import read_options
 from spanmarker_core.tagger import Tagger
 
 #: Sentences that are tagged and held at once, more only where a document has more.
@@ -47,9 +45,9 @@ def predict(
         decoder, threshold: as in `Tagger.tag_words`.
 
     Raises:
-        CoreError: `call.unknown_option`, `call.bad_threshold`, before anything is tagged.
+        CoreError: `call.unknown_option`, `call.flat_tags`, `call.bad_threshold`, before anything is tagged.
     """
-    decoder = check_decoder(decoder or model.config.decoder)
+    decoder = decoder_of(model.config, decoder)
     threshold = model.config.threshold if threshold is None else threshold
     threshold_vector(threshold, model.config.labels)
     return _predicted(model, sentences, decoder, threshold)
@@ -83,9 +81,3 @@ def _by_sentence(candidates: Candidates, decoder: str, labels: list[str], n_sent
     ]
     edges = np.searchsorted(decoded.sentence, np.arange(n_sentences + 1)).tolist()
     return [dict(entities[edges[number] : edges[number + 1]]) for number in range(n_sentences)]
-
-
-def gives_tags(config: ModelConfig) -> bool:
-    """Say whether a model's entities are put together from tags, so that there are no other spans than these."""
-    options = read_options(ARCHITECTURES[config.architecture].options, config.options)
-    return options.output == "tags"

@@ -104,9 +104,13 @@ class LengthReport:
         """The smallest `entity_max_length` that reaches 99 % of the entities; None without any."""
         return self.smallest_covering(SUGGESTED_COVERAGE)
 
-    def to_text(self) -> str:
-        """Write the report as a few lines for the terminal."""
-        return "\n".join(_lines(self))
+    def to_text(self, tags: bool = False) -> str:
+        """Write the report as a few lines for the terminal.
+
+        Args:
+            tags: say nothing of spans to score or of nesting: entities are put together from tags.
+        """
+        return "\n".join(_lines(self, tags))
 
 
 def length_report(sentences: Iterable[Sentence], entity_max_length: int) -> LengthReport:
@@ -136,7 +140,7 @@ def report_of(summary: DataSummary, entity_max_length: int, flat: int | None = N
     )
 
 
-def _lines(report: LengthReport) -> list[str]:
+def _lines(report: LengthReport, tags: bool) -> list[str]:
     limit, total, reachable = report.entity_max_length, report.entities, report.reachable
     if not total:
         return [f"No entities in {report.sentences:,} sentences."]
@@ -146,18 +150,17 @@ def _lines(report: LengthReport) -> list[str]:
         f"({_percent(total - reachable, total)}), which count as misses.",
     ]
     if report.flat is not None and report.flat < reachable:
-        lines.append(
-            f"Some overlap: decoder flat.v1 can give at most {report.flat:,} ({_percent(report.flat, total)}); "
-            "nested.v1 can give entities within others too."
-        )
-    lines += ["", "  words    entities   reached by this limit   spans to score"]
+        most = f"can give at most {report.flat:,} ({_percent(report.flat, total)})"
+        within = f"decoder flat.v1 {most}; nested.v1 can give entities within others too"
+        lines.append(f"Some overlap: {f'tags {most}' if tags else within}.")
+    lines += ["", "  words    entities   reached by this limit" + ("" if tags else "   spans to score")]
     curve = report.coverage
     shown = max(limit, report.suggested or 0)
     for length, count in report.lengths.items():
         if length <= shown:
             mark = "  <- entity_max_length" if length == limit else ""
-            spans = f"{report.spans(length) / report.spans(limit):.2f}x"
-            lines.append(f"  {length:>5}  {count:>10,}   {curve[length]:>21.2%}   {spans:>14}{mark}")
+            spans = "" if tags else f"   {report.spans(length) / report.spans(limit):>13.2f}x"
+            lines.append(f"  {length:>5}  {count:>10,}   {curve[length]:>21.2%}{spans}{mark}")
     beyond = {length: count for length, count in report.lengths.items() if length > shown}
     if beyond:
         lines.append(f"  {f'>{shown}':>5}  {sum(beyond.values()):>10,}   longest {max(beyond)}")

@@ -82,12 +82,24 @@ def architecture_called(name: str) -> str:
     return versions[-1]
 
 
-def bundles_tags(architecture: str, options: Mapping[str, object]) -> bool:
-    """Say whether tags are learned together with spans, and so have a weight beside them; not where options are bad."""
+def options_of(architecture: str, options: object) -> Options:
+    """Return what an architecture is told; options that are left out have their defaults.
+
+    >>> options_of("dspert.v1", {"lstm": 0}).ffn
+    300
+
+    Raises:
+        UnusableError: with the option, its value and what fits.
+    """
+    return read_options(ARCHITECTURES[architecture].options, options)
+
+
+def bundles_tags(architecture: str, options: Mapping[str, object]) -> bool | None:
+    """Say whether tags are learned together with spans, and so have a weight beside them; None if options are bad."""
     try:
-        told = read_options(ARCHITECTURES[architecture].options, options)
+        told = options_of(architecture, options)
     except (UnusableError, KeyError):
-        return False
+        return None
     return told.spans and told.tags is not None
 
 

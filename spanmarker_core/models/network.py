@@ -16,10 +16,9 @@ from spanmarker_core.attention import ATTENTION, Rows, TextPass
 from spanmarker_core.bundle import ModelConfig
 from spanmarker_core.errors import unusable
 from spanmarker_core.gate import Gate, passing
-from spanmarker_core.models import ARCHITECTURES, Scores
+from spanmarker_core.models import Scores, options_of
 from spanmarker_core.models.batch import Batch, on_device
 from spanmarker_core.models.encoders import check_encoder
-from spanmarker_core.models.options import read_options
 from spanmarker_core.models.tags import TagHead
 from spanmarker_core.pretrained import encoder_config
 from spanmarker_core.spans import Spans
@@ -58,7 +57,7 @@ class SpanNetwork(nn.Module):
         encoder.config._attn_implementation = ATTENTION
         encoder.config.return_dict = True
         self.encoder = encoder
-        self.options: Any = read_options(ARCHITECTURES[config.architecture].options, config.options)
+        self.options: Any = options_of(config.architecture, config.options)
         self.initializer_range: float = getattr(encoder.config, "initializer_range", 0.02)
         dropout = getattr(encoder.config, "hidden_dropout_prob", getattr(encoder.config, "dropout", 0.1))
         self.dropout = nn.Dropout(dropout)

@@ -73,12 +73,35 @@ class Options:
         """Say what keeps these options from going with a model's `pair_layers`, or None if nothing does."""
         return None if self.markers else "there are no markers to pair"
 
+    def encoder_problem(self, n_layers: int) -> str | None:
+        """Say what keeps these options from an encoder of so many layers, or None if nothing does."""
+        return None
+
     tags: str | None = one_of(None, None, "softmax", "crf")
     output: str = one_of("spans", "spans", "tags")
 
     def __post_init__(self) -> None:
+        problems = [
+            f"option {each.name} is {getattr(self, each.name)}, and {reason}: leave it out"
+            for each in fields(self)
+            if (reason := self.idle().get(each.name)) and getattr(self, each.name) != each.default
+        ]
+        if problems:
+            raise UnusableError("; ".join(problems))
         if self.output == "tags" and self.tags is None:
             raise UnusableError("output is tags, and there is no head of tags: set tags to softmax or crf")
+
+    def idle(self) -> dict[str, str]:
+        """Return the options that nothing reads, as the others are, each with the reason."""
+        return {}
+
+    def told(self) -> dict[str, Any]:
+        """Return the options that differ from the architecture's defaults, which is what a bundle holds of them.
+
+        >>> SpanMarkerOptions(width_size=128, positions="words").told()
+        {'width_size': 128}
+        """
+        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
 
 
 #: What markers see beside the text, themselves and their partner, and what the text sees: the thesis's mask (2.2.5) and
@@ -117,8 +140,6 @@ class SpanMarkerOptions(MarkerOptions):
             none. The thesis's experiment 3 has 128.
         text_features: append the states of the span's first and last token to its features (4a).
 
-    Raises:
-        UnusableError: for a group without use.
     """
 
     attention: str = one_of("paired", *ATTENTIONS)
@@ -132,13 +153,11 @@ class SpanMarkerOptions(MarkerOptions):
         """Whether spans see each other: with attention 2a and 2e those of one sample do."""
         return self.attention in _JOINT
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.group is not None and not self.joint:
-            raise UnusableError(
-                f"option group is {self.group}, and with attention {self.attention} no span sees another: "
-                f"leave it out, or take attention {' or '.join(_JOINT)}"
-            )
+    def idle(self) -> dict[str, str]:
+        """A sample is a group of spans where these see each other."""
+        if self.joint:
+            return {}
+        return {"group": f"no span sees another but with attention {' or '.join(_JOINT)}"}
 
     def pairing_problem(self, pair_layers: int) -> str | None:
         """Refuse `pair_layers` but with the thesis's attention.
@@ -191,10 +210,13 @@ class SpanNerOptions(Options):
     mlp_layers: int = whole(2, 1, 2)
     mlp_size: int | None = whole(None, 1, 16384)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.mlp_size is not None and self.mlp_layers == 1:
-            raise UnusableError(f"option mlp_size is {self.mlp_size}, and with mlp_layers 1 there is nothing between")
+    def idle(self) -> dict[str, str]:
+        """Edges are no part of a pooled representation, and of one layer nothing is between."""
+        of = {
+            "word": (self.representation != "pooling", "representation pooling has no edges"),
+            "mlp_size": (self.mlp_layers > 1, "with mlp_layers 1 there is nothing between"),
+        }
+        return {name: reason for name, (there, reason) in of.items() if not there}
 
 
 @dataclass(frozen=True)
@@ -253,8 +275,21 @@ class DSpERTOptions(Options):
         super().__post_init__()
         if self.lstm % 2:
             raise UnusableError(f"option lstm is {self.lstm}, and both directions have as many units: take an even one")
-        if self.share_weights and self.span_layers == 0:
-            raise UnusableError("option share_weights is true, and with span_layers 0 there are no layers to share")
+
+    def idle(self) -> dict[str, str]:
+        """What is not there has no dropout, and no weights to share."""
+        of = {
+            "lstm_dropout": (self.lstm, "with lstm 0 there is no LSTM"),
+            "ffn_dropout": (self.ffn, "with ffn 0 there is no FFN"),
+            "share_weights": (self.span_layers != 0, "with span_layers 0 there are no layers to share"),
+        }
+        return {name: reason for name, (there, reason) in of.items() if not there}
+
+    def encoder_problem(self, n_layers: int) -> str | None:
+        """Refuse more span layers than the encoder has layers."""
+        if self.span_layers is None or self.span_layers <= n_layers:
+            return None
+        return f"option span_layers is {self.span_layers}, and the encoder has {n_layers} layers"
 
 
 def read_options(kind: type[Options], values: object) -> Options:

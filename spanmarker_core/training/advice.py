@@ -1,8 +1,7 @@
 """What else to train with on given data. Each piece of advice names the measurement that it rests on."""
 
 from spanmarker_core.evaluation.reach import LengthReport
-from spanmarker_core.models import ARCHITECTURES
-from spanmarker_core.models.options import Options, read_options
+from spanmarker_core.models.options import Options
 from spanmarker_core.training.settings import TrainingSettings
 
 #: Candidate spans for each entity from which on it was measured that the gate's training scores more than training on
@@ -30,7 +29,7 @@ def advice(report: LengthReport, settings: TrainingSettings) -> str:
     >>> [line.split(":")[1].split(".")[0] for line in advice(report, TrainingSettings()).splitlines()]
     [' --entity-max-length 1', ' --pair-layers 1']
     """
-    options = read_options(ARCHITECTURES[settings.architecture].options, settings.options)
+    options = settings.told
     if not report.reachable or not options.spans or options.output == "tags":
         return ""
     cheaper: list[str] = []

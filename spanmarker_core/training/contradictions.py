@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from spanmarker_core.errors import UnusableError
-from spanmarker_core.models import ARCHITECTURES
-from spanmarker_core.models.options import Options, read_options
+from spanmarker_core.models import options_of
+from spanmarker_core.models.options import Options
 
 
 def contradictions(architecture: str, options: Mapping[str, Any], settings: Any) -> list[str]:
@@ -15,15 +15,17 @@ def contradictions(architecture: str, options: Mapping[str, Any], settings: Any)
         architecture, options: as `TrainingSettings` has them.
         settings: has the other attributes of `TrainingSettings` that are looked at.
     """
-    try:
-        told = read_options(ARCHITECTURES[architecture].options, options)
-    except UnusableError as error:
-        return [str(error)]
     problems = []
-    if settings.gate and told.gate_problem:
-        problems.append(f"gate: {told.gate_problem}: leave it out, or other options")
     if settings.gate and settings.negatives is not None:
         problems.append("negatives: the gate chooses the spans to train on: leave one of them out")
+    try:
+        told = options_of(architecture, options)
+    except UnusableError as error:
+        return [str(error), *problems]
+    if settings.encoder_layers is not None and (problem := told.encoder_problem(settings.encoder_layers)):
+        problems.append(problem)
+    if settings.gate and told.gate_problem:
+        problems.append(f"gate: {told.gate_problem}: leave it out, or other options")
     if told.joint and settings.negatives is not None:
         problems.append("negatives: spans see each other, so they can't be learned with some of the others left out")
     if settings.pair_layers is not None and (problem := told.pairing_problem(settings.pair_layers)):

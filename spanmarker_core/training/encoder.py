@@ -12,9 +12,9 @@ from spanmarker_core.bundle import ModelConfig
 from spanmarker_core.config_checks import MIN_WINDOW_TOKENS, check_config, check_entity_fits, check_vocabulary
 from spanmarker_core.errors import CoreError, UnusableError, refusing, unusable
 from spanmarker_core.gate import GATE_WIDTH
-from spanmarker_core.models import ARCHITECTURES, architecture
+from spanmarker_core.models import architecture
 from spanmarker_core.models.encoders import check_encoder, max_window_tokens, native_position_offset
-from spanmarker_core.models.options import MarkerOptions, read_options
+from spanmarker_core.models.options import MarkerOptions
 from spanmarker_core.models.probe import check_states
 from spanmarker_core.pretrained import (
     encoder_config,
@@ -105,10 +105,11 @@ def _new_model(
         raise CoreError(
             "encoder.too_many_pair_layers", found=settings.pair_layers, limit=encoder.config.num_hidden_layers
         )
+    options = settings.told
+    if problem := options.encoder_problem(encoder.config.num_hidden_layers):
+        raise CoreError("training.contradiction", problems=problem)
     packer = _packer(path, encoder, settings)
     markers: tuple[int, int] | tuple[None, None] = (None, None)
-    with unusable("the architecture's options"):
-        options = read_options(ARCHITECTURES[settings.architecture].options, settings.options)
     if isinstance(options, MarkerOptions):
         first = encoder.get_input_embeddings().num_embeddings
         encoder.resize_token_embeddings(first + 2, pad_to_multiple_of=8, mean_resizing=False)
@@ -129,7 +130,7 @@ def _new_model(
         context=settings.context,
         decoder=settings.decoder,
         architecture=settings.architecture,
-        options=dict(settings.options),
+        options=options.told(),
         pair_layers=settings.pair_layers,
         # Which threshold is best is seen when the model is trained.
         gate=_new_gate(settings) if settings.gate else None,

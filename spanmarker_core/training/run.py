@@ -17,8 +17,6 @@ from spanmarker_core.data import Sentence
 from spanmarker_core.data.summary import DataSummary, summarise
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.reach import length_report, report_of
-from spanmarker_core.models import ARCHITECTURES
-from spanmarker_core.models.options import Options, read_options
 from spanmarker_core.saving import check_output
 from spanmarker_core.tagger import choose_device
 from spanmarker_core.training.advice import advice
@@ -86,7 +84,7 @@ def train(
             report = report_of(summary, settings.entity_max_length)
         else:
             report = length_report(train_sentences, settings.entity_max_length)
-        say(report.to_text())
+        say(report.to_text(tags=settings.told.output == "tags"))
         if words := advice(report, settings):
             say(words)
         labels = sorted(summary.labels)
@@ -232,13 +230,9 @@ def _windows(
     return source
 
 
-def _options(settings: TrainingSettings) -> Options:
-    return read_options(ARCHITECTURES[settings.architecture].options, settings.options)
-
-
 def _loss(network: nn.Module, settings: TrainingSettings) -> SpanLoss:
     network.checkpoint_spans = settings.gradient_checkpointing  # type: ignore[assignment]
-    return SpanLoss(network, settings.gate_weight, settings.tag_weight if _options(settings).spans else 1.0)
+    return SpanLoss(network, settings.gate_weight, settings.tag_weight if settings.told.spans else 1.0)
 
 
 def _leaves_weights_out(model: SpanLoss, examples: Examples) -> bool:
@@ -257,7 +251,7 @@ def _examples(source: TrainingWindows, settings: TrainingSettings) -> Examples:
         share=settings.gate_share if settings.gate else None,
         negatives=settings.negatives,
         boundary_smoothing=settings.boundary_smoothing,
-        tags=_options(settings).tags is not None,
+        tags=settings.told.tags is not None,
         seed=settings.seed,
     )
 
@@ -274,7 +268,7 @@ def _identity(
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     # Options that were left out are those that were named with their defaults.
-    told = {**asdict(settings), "options": asdict(_options(settings))}
+    told = {**asdict(settings), "options": asdict(settings.told)}
     return {
         "training data": source.digest,
         "dev data": sentences_digest(dev),

@@ -1,12 +1,14 @@
 """What a training run can be told. Defaults are the thesis's (Appendix C, FewNERD with BERT-base)."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from spanmarker_core.decoding import DECODERS
 from spanmarker_core.errors import CoreError
-from spanmarker_core.models import ARCHITECTURES
+from spanmarker_core.models import ARCHITECTURES, options_of
+from spanmarker_core.models.options import Options
 from spanmarker_core.saving import WEIGHT_DTYPES
 from spanmarker_core.training.contradictions import contradictions
 from spanmarker_core.windows import Context
@@ -14,6 +16,33 @@ from spanmarker_core.words import SPLITTERS
 
 #: Of the computation. What is stored is told by `weight_dtype`.
 PRECISIONS = ("float32", "bf16", "fp16")
+
+#: What a number may be, in words and as a test.
+_Range = tuple[str, Callable[[float], bool]]
+_COUNT: _Range = ("1 or more", lambda value: value >= 1)
+_NATURAL: _Range = ("0 or more", lambda value: value >= 0)
+_SHARE: _Range = ("between 0 and 1", lambda value: 0 < value < 1)
+_PART: _Range = ("from 0 up to 1", lambda value: 0 <= value < 1)
+_RATE: _Range = ("a number above 0", lambda value: 0 < value < math.inf)
+_RANGES: dict[str, _Range] = {
+    "entity_max_length": _COUNT,
+    "encoder_layers": _COUNT,
+    "gate_weight": _SHARE,
+    "gate_share": ("from 0 to 1", lambda value: 0 <= value <= 1),
+    "negatives": _COUNT,
+    "boundary_smoothing": _PART,
+    "tag_weight": _SHARE,
+    "learning_rate": _RATE,
+    "head_learning_rate": _RATE,
+    "weight_decay": _NATURAL,
+    "warmup_share": _PART,
+    "batch_size": _COUNT,
+    "batch_tokens": _COUNT,
+    "accumulation": _COUNT,
+    "epochs": _COUNT,
+    "save_steps": _COUNT,
+    "seed": _NATURAL,
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +88,7 @@ class TrainingSettings:
         device: "cpu", "cuda" or "auto".
 
     Raises:
-        CoreError: `call.unknown_option`, `training.contradiction`.
+        CoreError: `call.unknown_option`, `call.out_of_range`, `training.contradiction`.
     """
 
     entity_max_length: int = 8
@@ -95,8 +124,14 @@ class TrainingSettings:
     weight_dtype: str = "float32"
     device: str = "auto"
 
+    @property
+    def told(self) -> Options:
+        """What the architecture is told, defaults included."""
+        return options_of(self.architecture, self.options)
+
     def __post_init__(self) -> None:
         self._check_choices()
+        self._check_ranges()
         if problems := contradictions(self.architecture, self.options, self):
             raise CoreError("training.contradiction", problems="; ".join(problems))
 
@@ -111,3 +146,8 @@ class TrainingSettings:
             value = getattr(self, option)
             if value not in choices:
                 raise CoreError("call.unknown_option", option=option, value=value, choices=", ".join(choices))
+
+    def _check_ranges(self) -> None:
+        given = [(name, value, *fits) for name, fits in _RANGES.items() if (value := getattr(self, name)) is not None]
+        if wrong := [f"{name} {value} is not {words}" for name, value, words, fits in given if not fits(value)]:
+            raise CoreError("call.out_of_range", problems="; ".join(wrong))

@@ -71,7 +71,7 @@ def word_tags(windows: Windows, gold: Gold, known: np.ndarray) -> np.ndarray:
     """Return the BIO tag of each word, int64 [n_words]: 0 is O, 1 + 2c begins and 2 + 2c goes on in label number c.
 
     Of entities that overlap, tags hold the one that begins first, of those the longest. Words without a token have no
-    tag: an entity that begins with one begins at the next word for its tags.
+    tag. What can't be given back, being no candidate span, is no gold here: its words are O.
 
     Args:
         known: bool [n_words], words of which the window's entities tell all; others are `UNKNOWN`.

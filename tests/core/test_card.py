@@ -23,8 +23,7 @@ from spanmarker_core.data.summary import SURFACE_CHARACTERS, summarise
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.metrics import SpanScorer
 from spanmarker_core.gate_curve import curve_svg
-from spanmarker_core.models import ARCHITECTURES
-from spanmarker_core.models.options import read_options
+from spanmarker_core.models import ARCHITECTURES, options_of
 from tests.tiny import GATE, tiny_bundle, tiny_model
 
 SETTINGS = {
@@ -423,9 +422,28 @@ def test_a_card_says_how_a_model_works(name, options, gate, said):
     assert f"# A {kind} model\n" in page
 
 
+@pytest.mark.parametrize(
+    ("threshold", "of_tags", "of_spans"),
+    [
+        (None, "none: all that the tags make up", "none: a span is an entity if its best label is not O"),
+        (0.4, "0.4, of what the tags make up", "0.4, whatever O scores"),
+        ({"person": 0.4}, "person 0.4", "person 0.4"),
+    ],
+)
+def test_a_card_says_what_a_threshold_is_of(threshold, of_tags, of_spans):
+    config = replace(tiny_model("bert")[0], threshold=threshold)
+    overlap = "- Entities that overlap are not given: "
+    page = model_card(config, {})
+    assert f"- **Score Threshold:** {of_spans}\n" in page
+    assert f"{overlap}of those the one with the higher score is." in page
+    page = model_card(replace(config, options={"tags": "crf", "output": "tags"}), {})
+    assert f"- **Score Threshold:** {of_tags}\n" in page
+    assert f"{overlap}a word has one tag." in page
+
+
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_card_tells_of_its_architecture_and_cites_its_paper(name):
-    options = read_options(ARCHITECTURES[name].options, {})
+    options = options_of(name, {})
     markers = {} if options.markers else {"start_marker_id": None, "end_marker_id": None}
     told = {"group": 64} if name == "pl_marker.v1" else {}
     config = tiny_model("bert", architecture=name, options=told, **markers)[0]

@@ -9,15 +9,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanmarker_core.labels import Span, spans_to_tags
+from spanmarker_core.data import Sentence, Span
+from spanmarker_core.labels import spans_to_tags
 from spanmarker_core.models import Scores
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.ragged import ragged_offsets
 from spanmarker_core.spans import candidate_spans
 from spanmarker_core.training.loss import SpanLoss
-from spanmarker_core.training.source import Gold
+from spanmarker_core.training.source import Gold, SentenceWindows
 from spanmarker_core.training.targets import UNKNOWN, chains, select_negatives, smoothed, span_labels, word_tags
-from spanmarker_core.windows import Windows
+from spanmarker_core.windows import Context, Windows
 
 LABELS = ["LOC", "PER"]
 
@@ -143,18 +144,30 @@ def test_chains_cover_known_words_and_stay_in_their_run(lengths, seed):
 
 
 def test_tags_leave_out_words_without_a_token():
-    """Entities over words 0-2, 4-5 and 7 of eight; words 1, 4 and 7 have no token."""
+    """Entities over words 0-2 and 5 of eight; words 1, 4 and 7 have no token."""
     windows = windows_of(8)
     ends = windows.word_token_end.copy()
     ends[[1, 4, 7]] = windows.word_token_start[[1, 4, 7]]
     windows = replace(windows, word_token_end=ends)
-    gold = gold_of((0, 0, 3, 0), (0, 4, 6, 1), (0, 7, 8, 0))
+    gold = gold_of((0, 0, 3, 0), (0, 5, 6, 1))
     known = np.ones(8, np.bool_)
     assert word_tags(windows, gold, known).tolist() == [1, UNKNOWN, 2, 0, UNKNOWN, 3, 0, UNKNOWN]
     batch = Batch.build(windows, candidate_spans(windows, 3))
     assert chains(batch, word_tags(windows, gold, known)).tolist() == [0, -1, 0, 0, -1, 0, 0, -1]
     known[3] = False
     assert chains(batch, word_tags(windows, gold, known)).tolist() == [0, -1, 0, -1, -1, 1, 1, -1]
+
+
+def test_tags_are_those_of_entities_that_could_be_given_back(tiny):
+    """One of three words, of which the middle one has no token; one over the limit; one that begins without a token."""
+    words = ["barack", "\u200b", "obama", "in", "\u200b", "barack", "obama", "of", "the", "city", "of", "paris"]
+    entities = [Span(0, 3, "person"), Span(4, 7, "person"), Span(7, 12, "location")]
+    assert tiny.config.entity_max_length == 4
+    source = SentenceWindows([Sentence("d", 0, words, entities)], tiny.packer, Context())
+    windows, gold = source.read(0)
+    known = np.ones(len(words), np.bool_)
+    assert word_tags(windows, gold, known).tolist() == [3, UNKNOWN, 4, 0, UNKNOWN, *[0] * 7]
+    assert source.unreachable == 1
 
 
 class Told(torch.nn.Module):

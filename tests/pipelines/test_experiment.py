@@ -206,6 +206,29 @@ def test_every_error_of_a_job_is_told_at_once(tmp_path):
         read_job(ExperimentJob, str(tmp_path / "job.toml"), {})
 
 
+@pytest.mark.parametrize(
+    ("over", "options"),
+    [
+        ({"options": {"output": "tags"}}, {"tags": "crf", "width_size": 10, "output": "tags"}),
+        ({"options": {"tags": "softmax"}, "architecture": "bl_ner.v1"}, {"tags": "softmax", "width_size": 10}),
+        ({"architecture": "dspert"}, {}),
+        ({"architecture": "dspert", "options": {"lstm": 0}}, {"lstm": 0}),
+        ({}, {"tags": "crf", "width_size": 10}),
+    ],
+)
+def test_options_are_laid_over_those_of_the_same_architecture_by_name(over, options):
+    settings = {"architecture": "bl_ner", "options": {"tags": "crf"}}
+    job = ExperimentJob(
+        output="o",
+        encoder="e",
+        seeds=[1],
+        settings=settings,
+        datasets={"a": {"settings": {"options": {"width_size": 10}}}},
+        configurations={"one": {"settings": over}},
+    )
+    assert job.train_job("a", "one").options == options
+
+
 def test_a_size_holds_the_smaller_ones_and_documents_stay_whole_and_in_order(folder):
     values = {"output": str(folder), "data": str(folder / "data"), "encoder": "e", "seeds": [1]}
     job = ExperimentJob(

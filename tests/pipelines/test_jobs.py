@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 from typing import get_args
@@ -9,6 +10,8 @@ from pipelines.errors import PipelineError
 from pipelines.jobs import TagJob, read_job
 from pipelines.training_job import TrainJob
 from spanmarker_core.bundle import DTYPES, GATE_CHOICES, read_info
+from spanmarker_core.errors import CoreError
+from spanmarker_core.training import TrainingSettings
 from tests.tiny import GATE, tiny_bundle
 
 TRAIN = {"train": "t", "dev": "d", "encoder": "e", "output": "o"}
@@ -161,6 +164,10 @@ def test_an_architecture_with_its_options():
         ),
         ({"gate_ends": False}, "no gate is trained"),
         ({"boundary_smoothing": 1.0}, "less than 1"),
+        (
+            {"architecture": "dspert", "encoder_layers": 2, "options": {"span_layers": 3}},
+            "span_layers is 3, .* 2 layers",
+        ),
     ],
 )
 def test_architectures_that_can_not_be_trained(options, problem):
@@ -171,6 +178,48 @@ def test_architectures_that_can_not_be_trained(options, problem):
 def test_all_that_does_not_fit_together_is_told_at_once():
     with pytest.raises(ValidationError, match=r"(?s)gate: .*pair_layers: .*batch_size and batch_tokens.*tag_weight"):
         TrainJob(**TRAIN, architecture="dspert", gate=True, pair_layers=1, batch_size=2, batch_tokens=9, tag_weight=0.5)
+
+
+def test_a_mistyped_option_hides_no_other_fault_and_makes_none_up():
+    given = {"architecture": "bl_ner", "options": {"width_sze": 64}, "tag_weight": 0.5, "gate": True, "negatives": 5}
+    with pytest.raises(ValidationError, match=r"(?s)width_sze is no option.*negatives: the gate chooses") as caught:
+        TrainJob(**TRAIN, **given)
+    assert "no head of tags" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("entity_max_length", [0]),
+        ("encoder_layers", [0]),
+        ("gate_weight", [0, 1]),
+        ("gate_share", [-0.1, 1.1]),
+        ("negatives", [0]),
+        ("boundary_smoothing", [-0.1, 1]),
+        ("tag_weight", [0, 1]),
+        ("learning_rate", [0, math.inf, math.nan]),
+        ("head_learning_rate", [0, math.inf]),
+        ("weight_decay", [-1]),
+        ("warmup_share", [-0.1, 1]),
+        ("batch_size", [0]),
+        ("batch_tokens", [0]),
+        ("accumulation", [0]),
+        ("epochs", [0]),
+        ("save_steps", [0]),
+        ("seed", [-1]),
+    ],
+)
+def test_jobs_and_settings_refuse_the_same_numbers(name, values):
+    for value in values:
+        with pytest.raises(ValidationError, match=rf"{name}\n"):
+            TrainJob(**TRAIN, **{name: value})
+        with pytest.raises(CoreError, match=rf"call\.out_of_range.*{name} {value}"):
+            TrainingSettings(**{name: value})
+
+
+def test_settings_tell_all_numbers_that_can_not_be():
+    with pytest.raises(CoreError, match=r"epochs 0 is not 1 or more; seed -1 is not 0 or more"):
+        TrainingSettings(epochs=0, seed=-1)
 
 
 def test_options_are_laid_over_those_of_a_file_by_name(tmp_path):

@@ -63,7 +63,17 @@ def test_overlapping_entities_are_told():
     gold = [Span(0, 6, "ORG"), Span(0, 2, "LOC"), Span(0, 2, "LOC"), Span(1, 2, "LOC"), Span(3, 4, "PER")]
     report = length_report([Sentence("d", 0, words, gold)], entity_max_length=5)
     assert (report.entities, report.reachable, report.flat) == (4, 3, 2)
-    assert "decoder flat.v1 can give at most 2 (50.00%)" in report.to_text()
+    assert "decoder flat.v1 can give at most 2 (50.00%); nested.v1" in report.to_text()
+    assert "Some overlap: tags can give at most 2 (50.00%).\n" in report.to_text(tags=True)
+
+
+def test_nothing_is_said_of_spans_where_tags_give_the_entities():
+    report = length_report([Sentence("d", 0, ["w"] * 6, [Span(0, 1, "ORG"), Span(2, 5, "LOC")])], entity_max_length=3)
+    spans, tags = report.to_text(), report.to_text(tags=True)
+    assert "spans to score" in spans
+    assert "      3           1                 100.00%            1.00x  <- entity_max_length" in spans
+    assert "span" not in tags
+    assert "      3           1                 100.00%  <- entity_max_length" in tags
 
 
 def test_no_entities():

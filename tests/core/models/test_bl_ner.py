@@ -11,7 +11,7 @@ from spanmarker_core.bundle import packer_of
 from spanmarker_core.config_checks import check_config
 from spanmarker_core.decoding import select_pairs
 from spanmarker_core.errors import CoreError, UnusableError
-from spanmarker_core.models import ARCHITECTURES
+from spanmarker_core.models import ARCHITECTURES, options_of
 from spanmarker_core.models.options import BlNerOptions, SeqNerOptions, read_options
 from spanmarker_core.models.probe import check_states
 from spanmarker_core.spans import candidate_spans
@@ -242,7 +242,7 @@ def test_defaults_are_the_papers():
 )
 def test_options_that_do_not_fit_are_refused(architecture, options, reason):
     with pytest.raises(UnusableError, match=reason):
-        read_options(ARCHITECTURES[architecture].options, options)
+        options_of(architecture, options)
 
 
 @pytest.mark.parametrize(("architecture", "options"), TAGGED)
@@ -274,6 +274,19 @@ def test_labels_that_a_model_chose_are_the_candidates():
         spans, labels = select_pairs(probabilities, 0, thresholds, chosen)
         assert spans.tolist() == expected
         assert labels.tolist() == chosen[expected].tolist()
+
+
+@pytest.mark.parametrize(("architecture", "options"), TAGGED)
+def test_tags_are_decoded_flat_and_not_otherwise(architecture, options):
+    markers = {} if ARCHITECTURES[architecture].options.markers else NO_MARKERS
+    config, network, tokenizer = tiny_model(architecture=architecture, options=options, **markers)
+    tagger = Tagger(config, packer_of(config, tokenizer), network, torch.device("cpu"))
+    assert tagger.tag_words(SENTENCES, decoder="flat.v1") == tagger.tag_words(SENTENCES)
+    for decoder in ("nested.v1", "all.v1"):
+        with pytest.raises(CoreError, match=r"call\.flat_tags"):
+            tagger.tag_words(SENTENCES, decoder=decoder)
+        with pytest.raises(UnusableError, match="decoder is"):
+            check_config(replace(config, decoder=decoder))
 
 
 @pytest.mark.parametrize(("architecture", "options"), [*TAGGED, *BUNDLED])

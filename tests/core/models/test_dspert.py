@@ -389,6 +389,8 @@ def test_the_gate_only_leaves_out():
     [
         ({"lstm": 401}, None, "even"),
         ({"share_weights": True, "span_layers": 0}, None, "no layers to share"),
+        ({"lstm": 0, "lstm_dropout": 0.3}, None, "there is no LSTM"),
+        ({"ffn": 0, "ffn_dropout": 0.3}, None, "there is no FFN"),
         ({"aggregation": "sum"}, None, "one of max, mean, multiplicative, additive"),
         ({}, GATE, "gate"),
         ({"share_weights": True}, GATE, "gate"),

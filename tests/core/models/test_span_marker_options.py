@@ -12,6 +12,7 @@ from spanmarker_core.bundle import packer_of
 from spanmarker_core.config_checks import check_config
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import UnusableError
+from spanmarker_core.evaluation.run import evaluate
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.options import ATTENTIONS
 from spanmarker_core.models.span_marker import _random_positions
@@ -349,7 +350,7 @@ SETTINGS = TrainingSettings(entity_max_length=4, max_tokens=48, learning_rate=5e
 def test_a_new_model_is_tried_out_and_its_bundle_tags_as_it_did(options, tmp_path):
     path = write_encoder(tmp_path / "encoder", "bert")
     data = [Sentence("d", number, words, [Span(0, 1, "person")]) for number, words in enumerate(WORDS)]
-    settings = replace(SETTINGS, options=options, epochs=1, batch_size=4, learning_rate=1e-3)
+    settings = replace(SETTINGS, options=options, epochs=12, tune_threshold=True)
     result = train(data, data, path, tmp_path / "bundle", settings, log=lambda line: None)
     model = load(tmp_path / "bundle")
     assert model.config.options == options
@@ -357,7 +358,8 @@ def test_a_new_model_is_tried_out_and_its_bundle_tags_as_it_did(options, tmp_pat
         options.get("attention", "paired"),
         options.get("positions", "words"),
     )
-    assert result.dev is not None
+    assert result.dev.micro.predicted
+    assert evaluate(model, data) == result.dev
 
 
 def test_nested_gold_is_learned_and_given_back(tmp_path):

@@ -26,6 +26,7 @@ REPRESENTATIONS = ("boundary", "pooling", "hybrid")
 OPTIONS = [
     {"representation": representation, "word": word, "mlp_layers": layers, "width_size": 5}
     for representation, word, layers in product(REPRESENTATIONS, ("max", "edges"), (1, 2))
+    if (representation, word) != ("pooling", "max")  # refused: it has no edges
 ]
 #: Words of no token too, within spans.
 WITH_EMPTY = [*SENTENCES, ["New", "\u2063", "York", "\u2063", "\u2063", "London"]]
@@ -243,6 +244,7 @@ def test_other_families(family):
         ({"width_size": 0}, "whole number from 1"),
         ({"mlp_layers": 3}, "from 1 to 2"),
         ({"mlp_layers": 1, "mlp_size": 150}, "nothing between"),
+        ({"representation": "pooling", "word": "max"}, "option word is max, and representation pooling has no edges"),
         ({"output": "tags"}, "no head of tags"),
         ({"markers": True}, "no option"),
     ],
