@@ -123,6 +123,15 @@ def test_secrets_in_options_are_shown_nowhere(tmp_path):
     assert "hunter2" not in str(caught.value)
 
 
+def test_a_decoder_that_tags_have_no_use_for_is_refused_with_the_job(tmp_path):
+    head = {"architecture": "seq_ner.v1", "start_marker_id": None, "end_marker_id": None}
+    info = read_info(tiny_bundle(tmp_path / "tags", **head))
+    job = TagJob(input=["x"], output="o")
+    assert job.model_copy(update={"decoder": "flat.v1"}).identity(info) == job.identity(info)
+    with pytest.raises(CoreError, match=r"call\.flat_tags"):
+        job.model_copy(update={"decoder": "nested.v1"}).identity(info)
+
+
 def test_workers_of_a_scheduler_are_its_own():
     with pytest.raises(PipelineError, match=r"workers is for a cluster on this machine"):
         read_job(TagJob, None, {"input": "x", "output": "o", "engine": "dask", "scheduler": "tcp://h:1", "workers": 2})
