@@ -81,12 +81,9 @@ class Options:
     output: str = one_of("spans", "spans", "tags")
 
     def __post_init__(self) -> None:
-        problems = [
-            f"option {each.name} is {getattr(self, each.name)}, and {reason}: leave it out"
-            for each in fields(self)
-            if (reason := self.idle().get(each.name)) and getattr(self, each.name) != each.default
-        ]
-        if problems:
+        idle = self.idle()
+        if unread := {name: value for name, value in self.told().items() if name in idle}:
+            problems = [f"option {name} is {value}, and {idle[name]}: leave it out" for name, value in unread.items()]
             raise UnusableError("; ".join(problems))
         if self.output == "tags" and self.tags is None:
             raise UnusableError("output is tags, and there is no head of tags: set tags to softmax or crf")
