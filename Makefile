@@ -17,8 +17,13 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS)
 
-# The models of the tests are tiny: more threads only get in each other's way.
+# The models of the tests are tiny: more threads only get in each other's way. Tests of the core share nothing and run on
+# several cores; the others start processes, servers and browsers of their own and watch the time, so one by one.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+TESTS = failed=0; \
+	$(PYTEST) $(1) -n logical --maxprocesses 4 tests/core || failed=1; \
+	$(PYTEST) $(1) --ignore tests/core || failed=1; \
+	exit $$failed
 
 .PHONY: demo test test-all lint bench setup clean
 
@@ -28,10 +33,10 @@ demo: setup
 	$(BIN)/python infra/demo/show.py demo-out
 
 test: setup
-	$(PYTEST)
+	@$(TESTS)
 
 test-all: setup
-	$(PYTEST) --slow --faults
+	@$(call TESTS,--slow --faults)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -136,7 +136,6 @@ class SpanMarkerOptions(MarkerOptions):
         width_size: numbers that stand for the length of a span in words, learned and appended to its features; 0 is
             none. The thesis's experiment 3 has 128.
         text_features: append the states of the span's first and last token to its features (4a).
-
     """
 
     attention: str = one_of("paired", *ATTENTIONS)
