@@ -8,7 +8,7 @@ a message from its code:
     CoreError: [bundle.missing_file] bundle/ has no config.json. ...
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -75,10 +75,14 @@ class CoreWarning(UserWarning):
         "once; the component's `counts` go on, and doc.user_data['spanmarker'] has every entity as it was found.",
     }
 
-    def __init__(self, code: str, **values: object) -> None:
+    def __init__(self, code: str, told: Mapping[str, object] | None = None, /, **values: object) -> None:
         self.code = code
-        self.values = values
-        super().__init__(f"[{code}] {self.MESSAGES[code].format(**values)}")
+        self.values = {**(told or {}), **values}
+        # Its parts, not its text, so that another process can make it again.
+        super().__init__(code, self.values)
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.MESSAGES[self.code].format(**self.values)}"
 
 
 class CoreError(CodedError):

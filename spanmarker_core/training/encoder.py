@@ -101,7 +101,7 @@ def _new_model(
 ) -> tuple[ModelConfig, nn.Module, Tokenizer]:
     encoder = _read_encoder(path, settings.encoder_layers)
     check_encoder(encoder)
-    if settings.pair_layers is not None and not 0 <= settings.pair_layers <= encoder.config.num_hidden_layers:
+    if settings.pair_layers is not None and settings.pair_layers > encoder.config.num_hidden_layers:
         raise CoreError(
             "encoder.too_many_pair_layers", found=settings.pair_layers, limit=encoder.config.num_hidden_layers
         )
@@ -150,7 +150,7 @@ def _read_encoder(path: Path, layers: int | None) -> PreTrainedModel:
     """Return the pretrained encoder, or its first `layers` layers, with weights in float32."""
     config = encoder_config(read_json(path / "config.json"))
     if layers is not None:
-        if not 1 <= layers <= config.num_hidden_layers:
+        if layers > config.num_hidden_layers:
             raise CoreError("encoder.too_few_layers", found=layers, limit=config.num_hidden_layers, path=path)
         config.num_hidden_layers = layers
     if not weight_files(path, "model.safetensors"):

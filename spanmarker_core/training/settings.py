@@ -27,6 +27,7 @@ _RATE: _Range = ("a number above 0", lambda value: 0 < value < math.inf)
 _RANGES: dict[str, _Range] = {
     "entity_max_length": _COUNT,
     "encoder_layers": _COUNT,
+    "pair_layers": _NATURAL,
     "gate_weight": _SHARE,
     "gate_share": ("from 0 to 1", lambda value: 0 <= value <= 1),
     "negatives": _COUNT,

@@ -1,5 +1,6 @@
 """A model is told to look at a document as it did not in training: that is said, once."""
 
+import pickle
 import warnings
 
 import pytest
@@ -66,3 +67,10 @@ def test_a_warning_can_be_made_an_error(contextual):
         warnings.simplefilter("error", CoreWarning)
         with pytest.raises(CoreWarning, match=r"context\.differs"):
             load(contextual).tag_words(WORDS, context="sentence")
+
+
+def test_a_warning_crosses_processes():
+    warning = CoreWarning("context.no_documents", trained="context 'document'")
+    for again in (pickle.loads(pickle.dumps(warning)), type(warning)(*warning.args)):
+        assert (str(again), again.code, again.values) == (str(warning), warning.code, warning.values)
+    assert str(warning).startswith("[context.no_documents] the model was trained with context 'document'")

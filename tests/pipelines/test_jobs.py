@@ -201,6 +201,7 @@ def test_a_mistyped_option_hides_no_other_fault_and_makes_none_up():
     [
         ("entity_max_length", [0]),
         ("encoder_layers", [0]),
+        ("pair_layers", [-1]),
         ("gate_weight", [0, 1]),
         ("gate_share", [-0.1, 1.1]),
         ("negatives", [0]),

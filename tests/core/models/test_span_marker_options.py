@@ -318,7 +318,7 @@ def test_the_features_go_with_the_gate_and_late_pairing(pair_layers):
     ("options", "overrides", "reason"),
     [
         ({"attention": "everything"}, {}, "attention is 'everything', not one of paired, text_to_markers"),
-        ({"group": 64}, {}, "group is 64, and with attention paired no span sees another"),
+        ({"group": 64}, {}, "group is 64, and no span sees another but with"),
         ({"attention": "all_markers", "group": 0}, {}, "group is 0, not a whole number from 1"),
         ({"width_size": -1}, {}, "width_size is -1"),
         ({"text_features": 1}, {}, "text_features is 1, not true or false"),
