@@ -6,24 +6,22 @@
 # make setup     .venv with everything in it
 # make clean     remove what the above made
 #
+# PYTEST_ARGS='...'   further arguments of pytest, such as a folder or -k
 # PYTHON=python3.12   another interpreter, 3.11 or later
 # PIP_ARGS='...'      further arguments of `pip install`, such as an index that has CPU builds of torch
 
 PYTHON ?= python3
 PIP_ARGS ?=
+PYTEST_ARGS ?=
 BENCH ?=
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS)
 
-# The models of the tests are tiny: more threads only get in each other's way. Tests of the core share nothing and run on
-# several cores; the others start processes, servers and browsers of their own and watch the time, so one by one.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
-TESTS = failed=0; \
-	$(PYTEST) $(1) -n logical --maxprocesses 4 tests/core || failed=1; \
-	$(PYTEST) $(1) --ignore tests/core || failed=1; \
-	exit $$failed
+# The models of the tests are tiny: more threads only get in each other's way. tests/conftest.py says which tests run
+# one after another.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: demo test test-all lint bench setup clean
 
@@ -33,10 +31,10 @@ demo: setup
 	$(BIN)/python infra/demo/show.py demo-out
 
 test: setup
-	@$(TESTS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 test-all: setup
-	@$(call TESTS,--slow --faults)
+	$(PYTEST) --slow --services --faults $(PYTEST_ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

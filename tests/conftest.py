@@ -1,33 +1,124 @@
-"""Test tiers by flag, and a tiny model for everyone."""
+"""Tiers by flag, groups of tests for parallel runs, examples for Hypothesis, and a tiny model for everyone."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+from filelock import FileLock
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-TIERS = ("slow", "faults")
-#: Real processes, servers and faults: a machine that stalls for seconds can fail a test of these that is right.
-PROCESSES = ("engines", "faults", "servers")
+#: Each tier has a marker and a flag of its name. A test runs if every tier that it belongs to is asked for.
+TIERS = {
+    "slow": "takes long, or is one of many variants",
+    "services": "starts engines in processes, servers, browsers or command-line tools",
+    "faults": "kills processes and fills disks",
+}
+#: The tier of a folder's tests, except those marked `default`.
+FOLDER_TIERS = {"engines": "services", "faults": "faults", "infra": "services", "servers": "services"}
+#: A test that uses one of these belongs to the tier, wherever it is.
+FIXTURE_TIERS = {"browser": "services", "s3": "services", "s3_server": "services"}
+#: Tests that start and kill processes or watch the time run one after another: other tests on the second core slow
+#: them down, but a second test of their kind would make them fail.
+SERIAL_TIERS = {"services", "faults"}
+
+# The same examples in each run by default, and few of them; CI draws new ones.
+hypothesis.settings.register_profile("dev", max_examples=15, deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("ci", max_examples=300, deadline=None, print_blob=True)
 
 
 def pytest_addoption(parser):
-    for tier in TIERS:
-        parser.addoption(f"--{tier}", action="store_true", help=f"run the tests marked {tier}")
+    for tier, what in TIERS.items():
+        parser.addoption(f"--{tier}", action="store_true", help=f"also run what {what}")
+    parser.addoption("--cpu-limit", type=float, help="fail tests of the default tier that take more CPU seconds")
     parser.addoption("--fault-rounds", type=int, default=10, help="faults that tests/faults/test_everything.py injects")
     parser.addoption("--fault-seed", type=int, default=1, help="what its moments are drawn from")
 
 
+def pytest_configure(config):
+    hypothesis.settings.load_profile("ci" if config.getoption("--slow") else "dev")
+    for tier, what in TIERS.items():
+        config.addinivalue_line("markers", f"{tier}: {what}; runs with --{tier}")
+    config.addinivalue_line("markers", "default: runs by default, whatever the tier of its folder")
+    config.addinivalue_line("markers", "serial: watches the time or a port, so no other such test runs beside it")
+
+
+def tiers(item) -> set[str]:
+    """The tiers that a test belongs to; empty for one that always runs."""
+    found = {tier for tier in TIERS if item.get_closest_marker(tier)}
+    if not item.get_closest_marker("default"):
+        found |= {FOLDER_TIERS[part] for part in item.path.parts if part in FOLDER_TIERS}
+    return found | {FIXTURE_TIERS[name] for name in item.fixturenames if name in FIXTURE_TIERS}
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config, items):
+    asked = {tier for tier in TIERS if config.getoption(f"--{tier}")}
+    sizes: dict[str, int] = {}
     for item in items:
-        if item.path.parent.name in PROCESSES or item.get_closest_marker("faults"):
-            item.add_marker(pytest.mark.flaky(reruns=1))  # told in the summary, and to be looked into
-        for tier in TIERS:
-            if item.get_closest_marker(tier) and not config.getoption(f"--{tier}"):
-                item.add_marker(pytest.mark.skip(reason=f"needs --{tier}"))
+        item.tiers = tiers(item)
+        if missing := item.tiers - asked:
+            item.add_marker(pytest.mark.skip(reason=f"needs {' '.join(f'--{tier}' for tier in sorted(missing))}"))
+        # A file's tests share fixtures, so one worker runs them all.
+        serial = item.get_closest_marker("serial") or item.tiers & SERIAL_TIERS
+        item.group = "serial" if serial and not missing else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(item.group))
+        sizes[item.group] = sizes.get(item.group, 0) + 1
+    # The group that takes longest comes first, so that no worker is left alone with it at the end.
+    items.sort(key=lambda item: (item.group != "serial", -sizes[item.group], item.group))
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of the processes that it started and that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    before = cpu_seconds()
+    result = yield
+    item.cpu_seconds = cpu_seconds() - before
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    limit = item.config.getoption("--cpu-limit")
+    # With --slow, properties are tested on many more examples than by default.
+    exempt = item.tiers or (item.config.getoption("--slow") and hypothesis.is_hypothesis_test(item.obj))
+    if limit and call.when == "call" and report.passed and not exempt and item.cpu_seconds > limit:
+        report.outcome = "failed"
+        report.longrepr = (
+            f"This test took {item.cpu_seconds:.1f} s of CPU time. The limit for tests that run by default is "
+            f"{limit:g} s: make it smaller, or mark it slow."
+        )
+    return report
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """Build a folder once for all workers of a run: `shared(name, build)` calls `build(path)` if none has yet.
+
+    Tests only read the folder, or copy it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    root = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def get(name: str, build: Callable[[Path], object]) -> Path:
+        path = root / "shared" / name
+        path.parent.mkdir(exist_ok=True)
+        with FileLock(f"{path}.lock"):
+            if not Path(f"{path}.done").exists():
+                build(path)
+                Path(f"{path}.done").touch()
+        return path
+
+    return get
 
 
 @pytest.fixture(scope="session")

@@ -73,7 +73,6 @@ def test_two_processes_write_the_rows_of_one_and_a_shard_that_fails_costs_no_oth
     assert_same_rows(all_rows(out), all_rows(tmp_path / "inline"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_next_run_does_what_failed(monkeypatch, corpus, tmp_path, tiny_bundle, workers):
     lost, away = write_jsonl(tmp_path / "b.jsonl", documents(5, "b")), tmp_path / "away"
@@ -95,7 +94,6 @@ def test_next_run_does_what_failed(monkeypatch, corpus, tmp_path, tiny_bundle, w
     assert_same_rows(all_rows(tmp_path / "out"), all_rows(tmp_path / "inline"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_fault_of_the_job_reaches_the_user_as_its_own_message(monkeypatch, corpus, tmp_path, tiny_bundle, workers):
     in_between(monkeypatch, lambda shards, task, *rest: (shards, replace(task, model_digest="0" * 32), *rest))
@@ -139,6 +137,7 @@ def pipeline_of(shards, task, folder):
     return pipeline
 
 
+@pytest.mark.default
 def test_pipeline_counts_what_it_does(planned, tmp_path):
     shards, task = planned
     gone = replace(shards[0], name="gone-00000-00", source="gone")
@@ -159,6 +158,7 @@ def test_pipeline_counts_what_it_does(planned, tmp_path):
     assert failure["reason"].startswith("FileNotFoundError")
 
 
+@pytest.mark.default
 def test_what_beam_makes_of_a_fault_holds_our_message(planned, tmp_path):
     shards, task = planned
     with pytest.raises(RuntimeError) as caught:
@@ -168,6 +168,7 @@ def test_what_beam_makes_of_a_fault_holds_our_message(planned, tmp_path):
     assert reason.endswith("Put the same bundle at the same path on every worker.")
 
 
+@pytest.mark.default
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
@@ -184,6 +185,7 @@ def test_options_that_beam_does_not_know_are_refused(given, reason):
         options_of(Settings(1, 1, beam_options=tuple(given)))
 
 
+@pytest.mark.default
 def test_options_are_passed_through():
     given = ("--runner", "FlinkRunner", "--flink_master=host:8081", "--parallelism=8", "--only_the_job_server_knows=1")
     options = options_of(Settings(2, 1, beam_options=given))
@@ -194,6 +196,7 @@ def test_options_are_passed_through():
     assert options.view_as(SetupOptions).save_main_session is False
 
 
+@pytest.mark.default
 @pytest.mark.parametrize(("workers", "mode"), [(1, "in_memory"), (3, "multi_processing")])
 def test_without_a_runner_beams_own_is_named(workers, mode):
     options = options_of(Settings(workers, 1))
@@ -204,11 +207,13 @@ def test_without_a_runner_beams_own_is_named(workers, mode):
     assert given.view_as(DirectOptions).direct_num_workers == 7
 
 
+@pytest.mark.default
 def test_an_output_in_memory_is_refused_before_any_process(corpus, tmp_path, tiny_bundle):
     with pytest.raises(PipelineError, match=r"output.not_shared"):
         run(corpus, f"memory://{tmp_path}/out", tiny_bundle)
 
 
+@pytest.mark.default
 def test_reason_without_a_message_of_ours_is_the_last_line():
     assert reason_of("RuntimeError: x\nTraceback\n  in y\nOSError: no room\n\n") == "OSError: no room"
 
@@ -230,7 +235,6 @@ except RuntimeError as error:
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 72
 
 
-@pytest.mark.slow
 def test_job_service_with_a_pool_of_workers_gives_the_same_rows_and_tells_faults(
     monkeypatch, corpus, tmp_path, tiny_bundle
 ):
@@ -246,7 +250,6 @@ def test_job_service_with_a_pool_of_workers_gives_the_same_rows_and_tells_faults
     assert_same_rows(all_rows(tmp_path / "out"), all_rows(tmp_path / "inline"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_user_sees_one_message_and_no_traceback(corpus, tmp_path, tiny_bundle, workers):
     command = [sys.executable, "-m", "pipelines.cli", "tag", "--input", str(corpus), "--output", str(tmp_path / "out")]
@@ -257,7 +260,6 @@ def test_user_sees_one_message_and_no_traceback(corpus, tmp_path, tiny_bundle, w
     assert len(job.stderr.splitlines()) == 1, job.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("runner", ["NoSuchRunner", "no.such.Runner", "DataflowRunner"])
 def test_runner_that_can_not_be_had_is_refused(corpus, tmp_path, tiny_bundle, runner):
     with pytest.raises(PipelineError, match=r"beam.bad_options"):
@@ -268,8 +270,8 @@ def test_runner_that_can_not_be_had_is_refused(corpus, tmp_path, tiny_bundle, ru
     ("sent", "seconds"),
     [
         (signal.SIGKILL, 0),
-        pytest.param(signal.SIGTERM, 2, marks=pytest.mark.slow),
-        pytest.param(signal.SIGINT, 0, marks=pytest.mark.slow),
+        (signal.SIGTERM, 2),
+        (signal.SIGINT, 0),
     ],
 )
 def test_what_was_handed_in_is_cancelled_when_the_driver_ends(corpus, tmp_path, tiny_bundle, sent, seconds):
@@ -319,6 +321,7 @@ def test_a_run_ends_when_all_of_late_failed(monkeypatch, tmp_path, tiny_bundle):
         run(f"{tmp_path}/in/*.jsonl", tmp_path / "out", tiny_bundle)
 
 
+@pytest.mark.default
 @pytest.mark.parametrize(
     ("reason", "code"),
     [

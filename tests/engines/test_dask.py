@@ -74,17 +74,20 @@ def task(tmp_path, tiny_bundle):
 # --- no processes ---
 
 
+@pytest.mark.default
 def test_a_task_is_small_also_with_the_most_file_names_a_shard_may_have(task):
     names = tuple("n" * 31 for _ in range(MAX_NAMES_BYTES // 31))
     largest = shard(0, source="s3://" + "b" * 500, format="text", files=names)
     assert len(dumps((engine.attempt_here, (largest, task, "spanmarker-Client-" + "0" * 36, 10**6)))) < 10_000
 
 
+@pytest.mark.default
 def test_the_driver_needs_no_torch():
     code = "import sys, pipelines.engines.dask; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
+@pytest.mark.default
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tls://127.0.0.1:9", "http://127.0.0.1:9", "127.0.0.1"])
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch, task, address):
@@ -93,6 +96,7 @@ def test_a_scheduler_that_is_not_there_is_named(monkeypatch, task, address):
         engine.run(iter([]), task, Settings(1, 1, address), Recorder())
 
 
+@pytest.mark.default
 def test_an_output_in_memory_is_refused(task):
     with pytest.raises(PipelineError, match=r"output.not_shared"):
         engine.run(iter([]), replace(task, output="memory://out"), Settings(1, 1), Recorder())
@@ -130,6 +134,7 @@ def done(shard, task, progress):
     return Outcome("done", entry(shard.name))
 
 
+@pytest.mark.default
 def test_few_shards_are_out_at_once_whatever_their_number(attempts, threads):
     taken, most, known = 0, 0, 0
 
@@ -152,6 +157,7 @@ def test_few_shards_are_out_at_once_whatever_their_number(attempts, threads):
     assert [facts["workers"] for facts in recorder.facts] == ["2"]
 
 
+@pytest.mark.default
 def test_a_failed_shard_is_tried_elsewhere_and_fails_alone(attempts):
     tried = {}
 
@@ -172,6 +178,7 @@ def test_a_failed_shard_is_tried_elsewhere_and_fails_alone(attempts):
     assert tried["s-00005"][0] != tried["s-00005"][1]
 
 
+@pytest.mark.default
 def test_a_fault_ends_the_run_as_it_is(attempts, threads):
     fault = PipelineError("worker.other_model", worker="w", path="p", there="a", here="b")
     with pytest.raises(PipelineError) as caught:
@@ -179,6 +186,7 @@ def test_a_fault_ends_the_run_as_it_is(attempts, threads):
     assert str(caught.value) == str(fault)
 
 
+@pytest.mark.default
 def test_an_attempt_that_nobody_waits_for_ends_at_its_next_word(attempts):
     ended = []
 
@@ -203,18 +211,21 @@ def test_an_attempt_that_nobody_waits_for_ends_at_its_next_word(attempts):
     assert ended == ["nobody waits for this shard any more"]
 
 
+@pytest.mark.default
 def test_resources_that_no_worker_has_are_named_after_a_while(monkeypatch, attempts):
     monkeypatch.setattr(engine, "NO_WORKER_SECONDS", 0.5)
     with pytest.raises(PipelineError, match=r"engine.no_worker[^\n]* GPU=1[^\n]*\n  tcp:[^\n]*: no resources\n"):
         attempts(done, map(shard, range(20)), resources={"GPU": 1})
 
 
+@pytest.mark.default
 def test_an_output_that_only_workers_see_is_refused(monkeypatch, attempts):
     monkeypatch.setattr(engine, "committed_entry", lambda output, name: None)
     with pytest.raises(PipelineError, match=r"output.not_seen.*/out, and from here it is not there"):
         attempts(done, map(shard, range(20)))
 
 
+@pytest.mark.default
 def test_shards_that_all_fail_end_the_run_soon(attempts):
     tried = []
 
@@ -228,6 +239,7 @@ def test_shards_that_all_fail_end_the_run_soon(attempts):
     assert GIVE_UP * TRIES <= len(tried) < 2 * GIVE_UP * TRIES
 
 
+@pytest.mark.default
 def test_shards_whose_inputs_changed_keep_no_other_from_being_done(attempts):
     def attempt(shard, task, progress):
         return Outcome("changed", "another file") if shard.name < "s-00100" else done(shard, task, progress)
@@ -236,6 +248,7 @@ def test_shards_whose_inputs_changed_keep_no_other_from_being_done(attempts):
         attempts(attempt, map(shard, range(103)))
 
 
+@pytest.mark.default
 def test_a_model_that_is_never_loaded_ends_the_run_and_its_worker_is_named(monkeypatch, attempts, caplog):
     asked, over = [], threading.Event()
 
@@ -256,6 +269,7 @@ def test_a_model_that_is_never_loaded_ends_the_run_and_its_worker_is_named(monke
     assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
+@pytest.mark.default
 def test_one_worker_whose_model_is_not_loaded_does_not_keep_the_other(monkeypatch, attempts):
     asked, over = [], threading.Event()
 
@@ -273,6 +287,7 @@ def test_one_worker_whose_model_is_not_loaded_does_not_keep_the_other(monkeypatc
     assert len(asked) == 2
 
 
+@pytest.mark.default
 def test_a_cancellation_that_finds_no_scheduler_is_no_error_of_its_own():
     class Gone:
         async def cancel(self, futures):
@@ -283,6 +298,7 @@ def test_a_cancellation_that_finds_no_scheduler_is_no_error_of_its_own():
     asyncio.run(driver._cancel(None))
 
 
+@pytest.mark.default
 def test_a_cluster_that_does_not_start_is_one_message(monkeypatch, task):
     def fails(**options):
         raise RuntimeError("Cluster failed to start: no more processes")
@@ -383,7 +399,6 @@ def child_of(process):
     return next(c for c in psutil.Process(process.pid).children() if "spawn_main" in " ".join(c.cmdline()))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_a_cluster_on_this_machine_writes_the_rows_of_a_local_run(tmp_path, corpus, expected, tiny_bundle, workers):
     (tmp_path / "cwd").mkdir()
@@ -403,7 +418,6 @@ def cluster(tmp_path):
         yield cluster
 
 
-@pytest.mark.slow
 def test_only_workers_with_the_resources_tag(tmp_path, cluster, record, expected):
     cluster.ready(cluster.worker())
     with_gpu = {cluster.ready(cluster.worker("--resources", "GPU=1"))}
@@ -414,7 +428,6 @@ def test_only_workers_with_the_resources_tag(tmp_path, cluster, record, expected
     assert recorder.retries == []
 
 
-@pytest.mark.slow
 def test_workers_that_join_late_take_part(tmp_path, cluster, corpus, expected, tiny_bundle):
     out = tmp_path / "out"
     run = start(corpus, out, tiny_bundle, "--scheduler", cluster.address)
@@ -428,7 +441,6 @@ def test_workers_that_join_late_take_part(tmp_path, cluster, corpus, expected, t
     assert all_rows(out) == expected
 
 
-@pytest.mark.slow
 def test_a_worker_of_another_version_is_refused_and_both_versions_named(tmp_path, cluster, record):
     cluster.ready(cluster.worker())
     other = cluster.ready(cluster.worker(preload="import pipelines; pipelines.CODE_VERSION = '0.0.9'"))
@@ -437,7 +449,6 @@ def test_a_worker_of_another_version_is_refused_and_both_versions_named(tmp_path
     assert list((tmp_path / "out" / "documents").iterdir()) == []
 
 
-@pytest.mark.slow
 def test_a_worker_with_another_model_is_refused_and_both_digests_named(tmp_path, cluster, record, tiny_bundle):
     cluster.ready(cluster.worker())
     there, here = read_info(tiny_bundle).digest, "0" * 64

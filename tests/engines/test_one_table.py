@@ -17,7 +17,7 @@ from tests.pipelines.helpers import documents, write_jsonl, write_parquet
 from tests.servers.seaweed import running, weed
 from tests.tiny import tiny_bundle as tiny_bundle_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 #: Ways but local with one worker, fused, on disk: engine, workers, staged, where. Every two values stand together but
 #: for those of an engine with worker counts: each engine fused and staged, on disk and in a store, and so on.

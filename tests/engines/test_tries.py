@@ -5,6 +5,8 @@ import pytest
 from pipelines.engines import GIVE_UP, KEPT, TRIES, Tries
 from pipelines.errors import PipelineError
 
+pytestmark = pytest.mark.default
+
 
 class Listener:
     def __init__(self):

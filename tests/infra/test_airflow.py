@@ -69,7 +69,6 @@ def test_a_mistake_is_seen(old, new, problem):
     assert problem in "".join(spanmarker_problems(constants(text.replace(old, new, 1))[0]["TAG"])[0])
 
 
-@pytest.mark.slow
 @pytest.mark.skipif("AIRFLOW_PYTHON" not in os.environ, reason="AIRFLOW_PYTHON names no Python that has Airflow 3")
 def test_airflow_loads_it_and_the_pod_is_sound(tmp_path):
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)

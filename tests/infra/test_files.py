@@ -6,6 +6,7 @@ import pytest
 
 from tests.infra.checks import INFRA, JOBS, OWN, ROOT, SECRET_NAME, SECRET_TEXT, commands_in, spanmarker_problems
 
+pytestmark = pytest.mark.default  # no tools are started
 FILES = sorted(path for name in OWN for path in (INFRA / name).rglob("*") if path.is_file() and path.suffix != ".pyc")
 TEXTS = [
     path

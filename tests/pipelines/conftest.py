@@ -8,7 +8,7 @@ def inline_engine(monkeypatch):
     monkeypatch.setitem(ENGINES, "inline", "tests.pipelines.inline_engine")
 
 
-@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.slow)])
+@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.services)])
 def root(request, tmp_path):
     if request.param == "s3":
         return request.getfixturevalue("s3")

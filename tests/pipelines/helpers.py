@@ -1,14 +1,20 @@
 """Corpora, jobs and rows for the tests of the pipelines."""
 
+import contextlib
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from pipelines import cli
 from pipelines.jobs import TagJob
 from pipelines.run import run_job
 
@@ -44,6 +50,28 @@ def tag(inputs, output, model, **options) -> str:
     job = TagJob(input=[str(i) for i in inputs], output=str(output), model=str(model), engine="inline", **options)
     run_job(job, console)
     return console.file.getvalue()
+
+
+def spanmarker(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process, as a shell would: with its exit code and all that it prints."""
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=errors, write_through=True)
+        for errors in ("strict", "backslashreplace")
+    )
+    words = ["spanmarker", *map(str, arguments)]
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch.object(sys, "argv", words),
+        mock.patch.dict(os.environ, {"COLUMNS": "400"}),
+    ):
+        try:
+            cli.main()
+            code: object = 0
+        except SystemExit as end:
+            code = end.code or 0
+    printed = (stream.buffer.getvalue().decode() for stream in (out, err))
+    return subprocess.CompletedProcess(words, code, *printed)
 
 
 def rows(output: Path, table: str) -> list[dict]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.pipelines.helpers import spanmarker
+
 GOLDEN = Path(__file__).parents[1] / "parity" / "golden"
 SENTENCE = {
     "document_id": "d",
@@ -14,11 +16,6 @@ SENTENCE = {
     "tokens": ["Obama", "flew", "to", "Paris"],
     "entities": [{"start": 3, "end": 4, "label": "location"}],
 }
-
-
-def spanmarker(*arguments) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pipelines.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture
@@ -72,6 +69,15 @@ def test_import_checkpoint(tmp_path):
     assert (tmp_path / "bundle" / "digests.json").exists()
     again = spanmarker("import-checkpoint", GOLDEN / "roberta", tmp_path / "bundle")
     assert (again.returncode, again.stderr.split("]")[0]) == (1, "spanmarker: [bundle.output_exists")
+
+
+@pytest.mark.services
+def test_import_checkpoint_as_a_process(tmp_path):
+    """The tests above run the commands in their own process, in which everything is imported already."""
+    command = [sys.executable, "-m", "pipelines.cli", "import-checkpoint", GOLDEN / "roberta", tmp_path / "bundle"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "bundle" / "digests.json").exists()
 
 
 def test_train_reports_every_error_of_its_job(tmp_path):

@@ -1,7 +1,6 @@
 """A report as it is written, read again and compared."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -17,6 +16,7 @@ from pipelines.report.predictions import PREDICTIONS, read_predictions, writing_
 from schemas import EVALUATED
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import CoreError
+from tests.pipelines.helpers import spanmarker
 
 SENTENCES = [
     ("a", 0, "Barack Obama flew to New York", [(0, 2, "person"), (4, 6, "location"), (5, 6, "location")]),
@@ -62,12 +62,12 @@ def report(tiny, tmp_path):
 
 
 def test_a_user_evaluates_twice_and_compares(tiny_bundle, tmp_path):
-    """As real processes: what is printed, written and refused."""
+    """What is printed, written and refused."""
     path, train = write_data(tmp_path / "data.jsonl"), write_data(tmp_path / "train.jsonl", SENTENCES[:2])
     for name, options in (("first", ["--train", str(train)]), ("second", ["--threshold", "0.3"])):
         arguments = ["evaluate", "--model", str(tiny_bundle), "--data", str(path), "--report", str(tmp_path / name)]
-        done = CliRunner().invoke(app, [*arguments, *options])
-        assert done.exit_code == 0, done.output
+        done = spanmarker(*arguments, *options)
+        assert done.returncode == 0, done.stderr
     assert sorted(each.name for each in (tmp_path / "first").iterdir()) == [
         "evaluation.html",
         "evaluation.json",
@@ -78,8 +78,7 @@ def test_a_user_evaluates_twice_and_compares(tiny_bundle, tmp_path):
     assert values["facts"]["train"] == str(train)
     assert "groups" in values["surface_forms"]
     assert "Written by spanmarker" in (tmp_path / "first" / "evaluation.html").read_text(encoding="utf-8")
-    command = [sys.executable, "-m", "pipelines.cli", "compare", tmp_path / "first", tmp_path / "second"]
-    done = subprocess.run([*command, "--report", tmp_path / "out"], capture_output=True, text=True, check=False)
+    done = spanmarker("compare", tmp_path / "first", tmp_path / "second", "--report", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "Comparison" in done.stdout
     assert sorted(each.name for each in (tmp_path / "out").iterdir()) == [
@@ -91,14 +90,7 @@ def test_a_user_evaluates_twice_and_compares(tiny_bundle, tmp_path):
 
 def test_names_of_files_that_are_no_utf8_are_told(tiny_bundle, tmp_path):
     path, folder = write_data(tmp_path / "caf\udce9.jsonl"), tmp_path / "report"
-    options = ["--model", str(tiny_bundle), "--data", str(path), "--report", str(folder)]
-    done = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", "evaluate", *options],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict", "COLUMNS": "400"},
-    )
+    done = spanmarker("evaluate", "--model", tiny_bundle, "--data", path, "--report", folder)
     assert done.returncode == 0, done.stderr
     assert "caf\\udce9.jsonl" in done.stdout
     assert "caf\\udce9.jsonl" in (folder / "evaluation.md").read_text(encoding="utf-8")

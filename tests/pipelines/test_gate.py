@@ -13,8 +13,8 @@ from pipelines.jobs import read_job
 from spanmarker_core.bundle import read_info
 from spanmarker_core.errors import CoreError
 from spanmarker_core.windows import Windows
-from tests.pipelines.helpers import all_rows, documents, rows, tag, write_jsonl
-from tests.pipelines.test_commands import SENTENCE, spanmarker
+from tests.pipelines.helpers import all_rows, documents, rows, spanmarker, tag, write_jsonl
+from tests.pipelines.test_commands import SENTENCE
 from tests.tiny import GATE
 from tests.tiny import tiny_bundle as write_bundle
 

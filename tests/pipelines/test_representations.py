@@ -10,7 +10,7 @@ from spanmarker_core import load
 from spanmarker_core.data import read_annotated
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.representations import FORMAT_VERSION, analyse
-from tests.pipelines.test_commands import spanmarker
+from tests.pipelines.helpers import spanmarker
 from tests.tiny import tiny_bundle as write_tiny
 
 WORDS = ["Obama", "flew", "to", "New", "York"]

@@ -12,7 +12,7 @@ from pipelines.storage import names_in
 from tests.servers.endless import EndlessBucket
 from tests.servers.seaweed import client
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 #: Lists a folder both ways and tells what it saw and the most memory that it held, in bytes. (What getrusage says
 #: begins with that of the process which started it.)

@@ -12,7 +12,7 @@ from pipelines.errors import PipelineError
 from pipelines.storage import lock, sole_writer, use_options
 from tests.servers.seaweed import READER
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 class Contender:

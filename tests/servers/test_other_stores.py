@@ -42,7 +42,7 @@ from tests.servers.seaweed import free_ports
 # Read by gcsfs when it is loaded: it would ask Google itself whether a bucket is of a kind that the server has not.
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 #: Azurite's, known to everybody.
 _ACCOUNT = (

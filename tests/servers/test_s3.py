@@ -25,7 +25,7 @@ from pipelines.storage import (
 from tests.pipelines.helpers import all_rows, assert_same_rows, documents, write_jsonl, write_parquet
 from tests.servers.seaweed import BUCKET, KEY, SECRET, Seaweed, client, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 def command(inputs, output, bundle, *options):
