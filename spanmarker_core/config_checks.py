@@ -4,6 +4,7 @@ Bundles, imported checkpoints and new models all pass through `check_config`, so
 can be loaded and what is loaded can tag.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -201,7 +202,7 @@ def _check_labels(labels: object, outside: object) -> None:
         if problem:
             raise UnusableError(f"label {label!r}: {problem}")
     if len(set(labels)) < len(labels):
-        twice = sorted({label for label in labels if labels.count(label) > 1})
+        twice = sorted(label for label, count in Counter(labels).items() if count > 1)
         raise UnusableError(f"labels holds {', '.join(twice)} more than once")
     if outside not in labels:
         raise CoreError("checkpoint.no_outside_label", labels=", ".join(labels))

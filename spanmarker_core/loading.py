@@ -11,6 +11,7 @@ from spanmarker_core.models import architecture
 from spanmarker_core.models.network import SpanNetwork
 from spanmarker_core.pretrained import not_finite
 from spanmarker_core.tagger import Tagger, choose_device
+from spanmarker_core.weight_shapes import check_shapes, check_sizes, no_more_weights, read_shapes
 
 
 def load(path: str | Path, device: str = "cpu", dtype: str = "float32", gate: str = "auto") -> Tagger:
@@ -34,17 +35,17 @@ def load(path: str | Path, device: str = "cpu", dtype: str = "float32", gate: st
     info = read_info(path)
     threshold = gate_threshold(info.config, gate, path)
     packer = read_packer(path, info.config)
-    with refusing("bundle.bad_config", path=path):
+    with refusing("bundle.bad_file", path=path, file=WEIGHTS):
+        shapes = read_shapes(info.path / WEIGHTS)
+    with refusing("bundle.weights_mismatch", path=path):
+        check_sizes(info.config, shapes)
+    with refusing("bundle.bad_config", path=path), no_more_weights(shapes, path):
         network = build_network(info.config)
+    check_shapes({name: tuple(weight.shape) for name, weight in network.state_dict().items()}, shapes, path)
     with refusing("bundle.bad_file", path=path, file=WEIGHTS), unusable("it can't be read as weights"):
         weights = load_file(info.path / WEIGHTS)
     if bad := not_finite(weights):
         raise CoreError("bundle.nan_weight", path=path, name=bad[0], count=bad[1])
-    expected = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
-    found = {name: tuple(weight.shape) for name, weight in weights.items()}
-    if expected != found:
-        differing = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
-        raise CoreError("bundle.weights_mismatch", path=path, problem=", ".join(differing[:5]))
     network.load_state_dict(weights)
     if dtype == "int8":
         for part in network.pretrained_parts():
