@@ -8,6 +8,7 @@
     document    what the page of a document shows
     views       what the other pages show
     asked       what an address asks for
+    clients     how long connections may wait for their clients
     server      HTTP on this machine only, reading only
 
 Nothing is written to the output folder.

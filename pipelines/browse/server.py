@@ -5,16 +5,18 @@ its host. Answers forbid whatever a page doesn't need: scripts and styles but it
 remembered, telling others where their reader came from.
 """
 
+import contextlib
 import http.server
 import re
 import socketserver
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any, ClassVar
 
+from pipelines.browse.clients import Clients
 from pipelines.browse.problems import Problem
 from pipelines.errors import PipelineError
 from pipelines.pages import policy
@@ -25,8 +27,6 @@ HOST = "127.0.0.1"
 MAX_ADDRESS = 8192
 #: Requests that are answered at once; more are turned away.
 _MOST_REQUESTS = 32
-#: Seconds that a client may take to say what it wants.
-_CLIENT_SECONDS = 20
 _OUR_NAMES = {"127.0.0.1", "localhost", "[::1]"}
 
 Answer = Callable[[str, str], bytes]  # (path, query) -> page; raises Problem
@@ -46,10 +46,13 @@ class Server(http.server.ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    #: Connections that the system keeps until they are accepted.
+    request_queue_size = 128
 
     def __init__(self, port: int, answer: Answer, told: Told) -> None:
         self.answer, self.told = answer, told
-        self._room = threading.BoundedSemaphore(_MOST_REQUESTS)
+        self.room = threading.BoundedSemaphore(_MOST_REQUESTS)
+        self.clients = Clients()
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -67,18 +70,18 @@ class Server(http.server.ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, if there aren't too many."""
-        if not self._room.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        """Answer in a thread of its own; where there are many connections, a slow one makes room."""
+        self.clients.add(request)
         super().process_request(request, client_address)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and make room for another."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._room.release()
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection."""
+        self.clients.remove(request)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Close connections whose time is over; `serve_forever` calls this several times a second."""
+        self.clients.close_late()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of clients that went away; what else is raised here is a bug."""
@@ -89,7 +92,6 @@ class Server(http.server.ThreadingHTTPServer):
 class _Handler(http.server.BaseHTTPRequestHandler):
     server: Server
     server_version, sys_version = "spanmarker", ""
-    timeout = _CLIENT_SECONDS
     #: A connection holds one request, so nothing that follows it is taken for another.
     protocol_version = "HTTP/1.0"
     _HEADERS: ClassVar[dict[str, str]] = {
@@ -108,7 +110,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         try:
             self._check()
-            self._send(HTTPStatus.OK, self._answer(path, query.partition("#")[0]))
+            with self._place():
+                page = self._answer(path, query.partition("#")[0])
+            self._send(HTTPStatus.OK, page)
         except Problem as problem:
             self._send(problem.status, self.server.told(problem))
 
@@ -122,6 +126,23 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing of requests."""
+
+    @contextlib.contextmanager
+    def _place(self) -> Iterator[None]:
+        """Hold one of the places of requests that are answered at once; a client takes none while it is waited for.
+
+        Raises:
+            Problem: all are taken.
+        """
+        if not self.server.room.acquire(blocking=False):
+            raise Problem(
+                HTTPStatus.SERVICE_UNAVAILABLE, "Too many at once", "Other pages are being made. Load this one again."
+            )
+        try:
+            with self.server.clients.answering(self.connection):
+                yield
+        finally:
+            self.server.room.release()
 
     def _answer(self, path: str, query: str) -> bytes:
         """Return a page.

@@ -1,12 +1,15 @@
 """HTTP as a browser, an attacker's page and a broken client speak it."""
 
+import contextlib
 import http.client
 import socket
 import threading
+import time
 from urllib.parse import quote, urlsplit
 
 import pytest
 
+from pipelines.browse import clients as clients_module
 from pipelines.browse import server as module
 from pipelines.browse.problems import Problem
 from pipelines.browse.server import Server
@@ -228,11 +231,107 @@ def test_too_many_requests_at_once_are_turned_away(monkeypatch):
         for thread in threads:
             thread.start()
             assert begun.acquire(timeout=20)
-        with pytest.raises((http.client.HTTPException, OSError)):
-            ask(server.url)
+        assert ask(server.url)[0] == 503
         held.set()
         for thread in threads:
             thread.join()
+        assert ask(server.url)[2] == b"done"
+        server.shutdown()
+
+
+@contextlib.contextmanager
+def connected(url, count):
+    where = urlsplit(url)
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(socket.create_connection((where.hostname, where.port), timeout=20))
+            for _ in range(count)
+        ]
+
+
+def answered_soon(url):
+    began = time.monotonic()
+    assert ask(url)[0] == 200
+    assert time.monotonic() - began < 2
+
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("count", [40, 300])
+@pytest.mark.parametrize("said", [b"", b"GET / HT", REQUEST[:-2]])
+def test_clients_that_say_nothing_or_half_keep_nobody_out(count, said):
+    with serve(lambda path, query: b"page") as server, connected(server.url, count) as clients:
+        for client in clients:
+            with contextlib.suppress(OSError):  # Of more than there is room for, the first ones are closed.
+                client.sendall(said)
+        for _ in range(3):
+            answered_soon(server.url)
+        server.shutdown()
+
+
+def test_clients_that_say_a_byte_at_a_time_keep_nobody_out():
+    with serve(lambda path, query: b"page") as server, connected(server.url, 40) as clients:
+        for byte in REQUEST[:20]:
+            for client in clients:
+                client.sendall(bytes([byte]))
+            answered_soon(server.url)
+        server.shutdown()
+
+
+def test_clients_that_take_no_response_keep_nobody_out():
+    pages = {"/": b"page", "/large": bytes(50_000_000)}
+    large = REQUEST.replace(b" / ", b" /large ")
+    with serve(lambda path, query: pages[path]) as server, connected(server.url, 40) as clients:
+        for client in clients:
+            client.sendall(large)
+        for _ in range(3):
+            answered_soon(server.url)
+        server.shutdown()
+
+
+@pytest.mark.parametrize("trickle", [False, True])
+def test_a_request_has_to_come_in_time(monkeypatch, trickle):
+    monkeypatch.setattr(clients_module, "REQUEST_SECONDS", 0.5)
+    with serve(lambda path, query: b"page") as server, connected(server.url, 1) as (client,):
+        client.settimeout(0.05)
+        began = time.monotonic()
+        while time.monotonic() - began < 20:
+            try:
+                if trickle:
+                    client.sendall(b"G")
+                if client.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+        assert 0.4 < time.monotonic() - began < 5
+        server.shutdown()
+
+
+def test_a_response_has_to_be_taken_in_time(monkeypatch):
+    monkeypatch.setattr(clients_module, "RESPONSE_SECONDS", 0.5)
+    size = 50_000_000
+    with serve(lambda path, query: bytes(size)) as server, connected(server.url, 1) as (client,):
+        client.sendall(REQUEST)
+        time.sleep(2)
+        taken = 0
+        with contextlib.suppress(OSError):
+            while block := client.recv(1 << 20):
+                taken += len(block)
+        assert taken < size
+        server.shutdown()
+
+
+def test_a_response_may_take_its_time_to_be_made(monkeypatch):
+    monkeypatch.setattr(clients_module, "REQUEST_SECONDS", 0.2)
+
+    def answer(path, query):
+        time.sleep(1)
+        return b"done"
+
+    with serve(answer) as server:
         assert ask(server.url)[2] == b"done"
         server.shutdown()
 
