@@ -4,6 +4,7 @@
     wanted      which rows are asked for
     queries     rows of their tables, by DuckDB, in bounded time and memory
     sources     the texts of documents, read back from where they came from
+    named       which of these places may be read
     parts       a document's text in parts, with its entities
     document    what the page of a document shows
     views       what the other pages show

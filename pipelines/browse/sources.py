@@ -1,7 +1,8 @@
 """Texts of documents, read back from where they came from: outputs hold none.
 
 A source may be gone, or hold something else by now. So a text is only given if it is known for the one that was tagged,
-by its id and its length; `agrees` then holds entities against it. Only places that a documents table names are read.
+by its id and its length; `agrees` then holds entities against it. Only places that a documents table names are read,
+and only below folders that the reader has named.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.browse.named import NamedFolders
 from pipelines.manifest import committed_entry
 from pipelines.plan import format_of
 from pipelines.stages.read import DAMAGE, Reject, clean, decompressed, parquet_rows
@@ -35,6 +37,7 @@ _CHANGED = "its source has changed since it was tagged: {source}"
 _LATE = "there was no time left to read its source: {source}"
 _PLACELESS = "the documents table does not say where it was in {source}"
 _LONG = "it is longer than {limit:,} characters"
+_UNNAMED = "its source is not below a folder that --sources names: {source}"
 _UNREADABLE = "its source can't be read: {source}: {reason}"
 
 
@@ -61,10 +64,18 @@ class Sources:
     Args:
         folder: the output.
         id_column, text_column: of the job.
+        named: paths and URLs of the folders whose files may be read.
+
+    Attributes:
+        named: these folders; without one no text is read, and the problem of each is empty.
+
+    Raises:
+        PipelineError: `url.unusable`, of a folder that is named.
     """
 
-    def __init__(self, folder: str, id_column: str, text_column: str) -> None:
+    def __init__(self, folder: str, id_column: str, text_column: str, named: Iterable[str]) -> None:
         self._folder, self._columns = folder, (id_column, text_column)
+        self.named = NamedFolders(named)
         self._kept: OrderedDict[tuple[str, int, str], str] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -75,6 +86,8 @@ class Sources:
             documents: rows of `documents`, each with its `shard`.
             seconds: after which no further one is read.
         """
+        if not self.named:
+            return [Text(None)] * len(documents)
         deadline = time.monotonic() + seconds
         found: dict[int, Text] = {}
         by_source: dict[str, list[int]] = {}
@@ -116,6 +129,8 @@ class Sources:
                 texts[row] = _checked(wanted[row], document_id, text)
         except FileNotFoundError:
             problem = _GONE.format(source=source)
+        except _UnnamedError:
+            problem = _UNNAMED.format(source=source)
         except _LateError:
             problem = _LATE.format(source=source)
         except DAMAGE:
@@ -132,6 +147,8 @@ class Sources:
         if "\\" in source and (entry := committed_entry(self._folder, shard)) is not None:
             paths = [join(entry.source, name) for name in entry.files] or [entry.source]
             path = next((each for each in paths if clean(each) == source), source)
+        if not self.named.hold(path):
+            raise _UnnamedError
         fs, local = resolve(path)
         if is_local(fs) and local_kind(local)[0] != "file":
             raise FileNotFoundError(path)  # A pipe would be waited for.
@@ -149,6 +166,10 @@ class Sources:
             self._kept[_key(document)] = text
             while len(self._kept) > 1 and sum(map(len, self._kept.values())) > _KEPT_CHARACTERS:
                 self._kept.popitem(last=False)
+
+
+class _UnnamedError(Exception):
+    """The reader has not named a folder that it is below."""
 
 
 class _LateError(Exception):

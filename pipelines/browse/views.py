@@ -187,6 +187,7 @@ class Site:
             forms=True,
             at=template,
             folder=self.folder,
+            named=bool(self.sources.named),
             totals={table.name: catalogue.count(table.name) for table in (ANNOTATIONS, DOCUMENTS, REJECTS)},
             shards=len(catalogue.names),
             read_at=f"{catalogue.read_at:%H:%M:%S}",

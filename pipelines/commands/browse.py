@@ -10,12 +10,19 @@ from pipelines.commands import options
 def browse(
     output: Annotated[str, typer.Argument(help="The --output of a `spanmarker tag`, on this machine.")],
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1; 0 takes one that is free.")] = 8420,
+    sources: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Folder or URL that the inputs are in: texts are read back from files below it. Repeat for more."
+        ),
+    ] = None,
     open: Annotated[bool, typer.Option(help="Show the page in the web browser.")] = True,
     storage_option: options.StorageOption = None,
 ) -> None:
     """Look around in the entities, documents and rejects of an output: a page for a web browser on this machine.
 
-    It only reads, also while a run is writing there. Texts are read back from the inputs that the documents came from.
+    It only reads, also while a run is writing there. Without --sources it shows entities and no texts: an output from
+    somebody else says itself where its documents came from, and could name any file or URL.
     Whoever works on this machine can open the page while it is there. Ctrl-C ends it.
     """
     from pipelines.browse.catalogue import LiveCatalogue, local_folder
@@ -32,7 +39,8 @@ def browse(
     identity = live.now().identity
     database = Database(folder)
     try:
-        site = Site(folder, live, database, Sources(folder, identity["id_column"], identity["text_column"]))
+        texts = Sources(folder, identity["id_column"], identity["text_column"], sources or [])
+        site = Site(folder, live, database, texts)
         with Server(port, site.page, site.problem) as server:
             print(f"Browse it at {server.url} (Ctrl-C ends it)", flush=True)
             if open:

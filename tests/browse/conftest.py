@@ -1,5 +1,6 @@
 import contextlib
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -12,21 +13,23 @@ from tests.browse.hostile import hostile_output
 
 
 @contextlib.contextmanager
-def site(output):
-    """Yield the pages of an output."""
+def site(output, named=None):
+    """Yield the pages of an output; `named` are the folders whose files may be read, the one it is in by default."""
     folder = local_folder(str(output))
     live, database = LiveCatalogue(folder), Database(folder)
     identity = live.now().identity
+    named = [str(Path(folder).parent)] if named is None else named
     try:
-        yield Site(folder, live, database, Sources(folder, identity["id_column"], identity["text_column"]))
+        texts = Sources(folder, identity["id_column"], identity["text_column"], named)
+        yield Site(folder, live, database, texts)
     finally:
         database.close()
 
 
 @contextlib.contextmanager
-def serving(output):
-    """Yield the URL of a server of an output, in this process."""
-    with site(output) as pages, Server(0, pages.page, pages.problem) as server:
+def serving(output, named=None):
+    """Yield the URL of a server of an output, in this process; `named` as in `site`."""
+    with site(output, named) as pages, Server(0, pages.page, pages.problem) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

@@ -49,7 +49,7 @@ def rows_of(*patterns, **options):
 
 
 def back(rows, seconds=60.0, **options):
-    return Sources("/nowhere", "id", "text").texts([row for row, _ in rows], seconds, **options)
+    return Sources("/nowhere", "id", "text", ["/"]).texts([row for row, _ in rows], seconds, **options)
 
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
@@ -188,17 +188,17 @@ def test_a_file_whose_name_is_no_unicode_is_found(tmp_path):
     begin(tmp_path / "out")
     shard = add_shard(tmp_path / "out", "a", [annotation("a", 0, 3, "Ann")], source=source)
     row = {"document_id": "a", "source": clean(source), "source_row": 0, "n_characters": 3, "shard": shard}
-    assert Sources(str(tmp_path / "out"), "id", "text").texts([row], 9)[0].text == "Ann"
+    assert Sources(str(tmp_path / "out"), "id", "text", [str(tmp_path)]).texts([row], 9)[0].text == "Ann"
 
 
 def test_some_texts_are_remembered_and_not_all(tmp_path, monkeypatch):
     rows = rows_of(write(tmp_path, "jsonl", documents(9)))
-    sources = Sources("/nowhere", "id", "text")
+    sources = Sources("/nowhere", "id", "text", ["/"])
     assert all(found.text is not None for found in sources.texts([row for row, _ in rows], 9))
     (tmp_path / "a.jsonl").unlink()
     assert [found.text for found in sources.texts([row for row, _ in rows], 9)] == [text for _, text in rows]
     monkeypatch.setattr(module, "_KEPT_CHARACTERS", 60)
-    sources = Sources("/nowhere", "id", "text")
+    sources = Sources("/nowhere", "id", "text", ["/"])
     write(tmp_path, "jsonl", documents(9))
     sources.texts([row for row, _ in rows], 9)
     assert sum(map(len, sources._kept.values())) <= 60
