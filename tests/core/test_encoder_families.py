@@ -24,6 +24,7 @@ from spanmarker_core.windows import Context
 from tests.core.test_encoder import SETTINGS, write_encoder
 from tests.core.test_model import SENTENCES, batch_of, dense_encoder, dense_logits
 from tests.tiny import LABELS, tiny_tokenizer
+from tests.variants import some_by_default
 
 WORK = (
     "albert",
@@ -108,7 +109,11 @@ def model_of(family):
     return config, SpanMarkerModel(encoder, config).eval(), tokenizer
 
 
-@pytest.mark.parametrize("family", WORK)
+#: By default those whose classes differ most; the others are variants of theirs.
+FAMILIES = some_by_default(WORK, ["bert", "distilbert", "electra", "eurobert", "nomic_bert", "roberta"])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_one_step_of_training_is_that_of_the_dense_reference(family):
     config, network, tokenizer = model_of(family)
     packer = packer_of(config, tokenizer)
@@ -156,6 +161,7 @@ def test_refused_with_the_reason(family):
     assert REFUSED[family] in refusal(family)
 
 
+@pytest.mark.slow
 def test_every_other_kind_is_refused_with_its_reason():
     assert {*WORK, *REFUSED, *APART} == set(MODEL_FOR_MASKED_LM_MAPPING_NAMES)
     for family, reason in REFUSED.items():
@@ -174,7 +180,7 @@ def test_the_documentation_names_each_kind_where_it_belongs():
     assert named == {"work": set(WORK), "refused": {*REFUSED, *APART}}
 
 
-@pytest.mark.parametrize("family", WORK)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_from_an_encoders_folder_to_a_bundle_that_tags(family, tmp_path):
     encoder = write_encoder(tmp_path / "encoder", model=small(family, tiny_tokenizer("bert").get_vocab_size()))
     config, network, tokenizer = new_model(encoder, LABELS[1:], SETTINGS)

@@ -6,8 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 
 import pytest
+from huggingface_hub import close_session, constants
 
 from spanmarker_core import Tagger, load
 from spanmarker_core.bundle import read_info
@@ -75,6 +77,55 @@ def test_a_model_that_was_never_stored(tiny):
     assert code_of(lambda: made.push_to_hub("owner/name")) == "hub.not_stored"
 
 
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    """A small hub, to which this process's client goes."""
+    with hub.running() as running:
+        for name, value in {
+            "ENDPOINT": running.url,
+            "HUGGINGFACE_CO_URL_TEMPLATE": f"{running.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+            "HF_HUB_CACHE": str(tmp_path / "cache"),
+            "HF_HUB_DISABLE_XET": True,
+            "HF_HUB_OFFLINE": False,
+        }.items():
+            monkeypatch.setattr(constants, name, value)
+        monkeypatch.setenv("no_proxy", "*")
+        close_session()  # It may remember that this process is offline.
+        yield running
+        close_session()
+
+
+def test_pushed_and_loaded_again(tiny_bundle, tiny, server):
+    others = {"pytorch_model.bin": b"pickle", "code.py": b"raise"}
+    server.commit("owner/old", others)
+    commit = tiny.push_to_hub("owner/old", token=hub.TOKEN)
+    bundle = {name: (tiny_bundle / name).read_bytes() for name in FILES if (tiny_bundle / name).is_file()}
+    assert server.commits["owner/old"][commit] == bundle | others
+    server.asked.clear()
+    loaded = Tagger.from_pretrained("owner/old", revision=commit).bundle
+    assert loaded.digest == read_info(tiny_bundle).digest
+    assert sorted(path.name for path in loaded.path.iterdir()) == sorted(bundle)
+    assert not [call for call in server.asked if call.endswith((".bin", ".py"))]
+    server.asked.clear()
+    again = Tagger.from_pretrained("owner/old", revision=commit, local_files_only=True).bundle
+    assert (again.path, server.asked) == (loaded.path, [])
+
+
+def test_what_the_hub_refuses(tiny_bundle, tiny, server):
+    damaged = {name: (tiny_bundle / name).read_bytes() for name in FILES if (tiny_bundle / name).is_file()}
+    damaged["config.json"] += b" "
+    server.commit("owner/other", {"config.json": b"{}"})
+    server.commit("owner/damaged", damaged)
+    assert code_of(lambda: tiny.push_to_hub("owner/refused", token="hf_wrong")) == "hub.failed"
+    assert "owner/refused" not in server.commits
+    for name, code in (
+        ("none", "hub.failed"),
+        ("other", "hub.not_a_bundle"),
+        ("damaged", "bundle.digest_mismatch"),
+    ):
+        assert code_of(partial(Tagger.from_pretrained, f"owner/{name}", revision="main")) == code
+
+
 _RUN = """
 import json, sys
 from spanmarker_core import Tagger
@@ -107,7 +158,8 @@ def run(steps, server, home, **environment: str) -> list:
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-def test_pushed_and_loaded_again_and_what_the_hub_may_say(tiny_bundle, tmp_path):
+@pytest.mark.services
+def test_pushed_and_loaded_again_in_processes_and_what_the_hub_may_say(tiny_bundle, tmp_path):
     digest = read_info(tiny_bundle).digest
     bundle = {name: (tiny_bundle / name).read_bytes() for name in FILES if (tiny_bundle / name).is_file()}
     # A repository may hold anything; only a bundle's files are taken.

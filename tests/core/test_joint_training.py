@@ -24,13 +24,14 @@ from spanmarker_core.training.source import SentenceWindows
 from spanmarker_core.windows import Context
 from tests.core.test_training import SETTINGS, encoder, quiet, sentences
 from tests.tiny import tiny_model
+from tests.variants import some_by_default
 
 __all__ = ["encoder"]  # the fixture
 
-JOINT = replace(SETTINGS, learning_rate=5e-3, batch_size=4, epochs=20, gate=True, gate_share=0.2)
+JOINT = replace(SETTINGS, learning_rate=5e-3, batch_size=4, epochs=8, gate=True, gate_share=0.2)
 
 
-@pytest.mark.parametrize("pair_layers", [None, 1])
+@pytest.mark.parametrize("pair_layers", some_by_default([None, 1], [1]))
 def test_learns_and_the_bundle_runs_as_it_was_trained(pair_layers, encoder, tmp_path):
     data, lines = sentences(), []
     settings = replace(JOINT, pair_layers=pair_layers)
@@ -54,8 +55,8 @@ def test_learns_and_the_bundle_runs_as_it_was_trained(pair_layers, encoder, tmp_
 
 
 def test_same_seed_gives_the_same_model(encoder, tmp_path):
-    data = sentences()[:20]
-    settings = replace(JOINT, epochs=2)
+    data = sentences()[:12]
+    settings = replace(JOINT, epochs=1)
     digests = [
         train(data, data, encoder, tmp_path / name, replace(settings, seed=seed), log=quiet).digest
         for name, seed in (("one", 3), ("two", 3), ("three", 4))

@@ -14,6 +14,7 @@ from spanmarker_core.window_plan import Plan
 from spanmarker_core.windows import Context
 from tests.core.test_training import SETTINGS, encoder, quiet, sentences
 from tests.tiny import FAMILIES, tiny_bundle
+from tests.variants import some_by_default
 
 __all__ = ["encoder"]  # a fixture
 
@@ -84,17 +85,18 @@ def test_a_document_that_fits_is_tagged_alike_in_a_block_and_with_document_conte
     )
 
 
-def test_training_in_blocks(encoder, tmp_path):
+@pytest.mark.parametrize(("epochs", "f1"), some_by_default([(2, 0.0), (20, 0.7)], [(2, 0.0)]))
+def test_training_in_blocks(epochs, f1, encoder, tmp_path):
     data = [
         Sentence(f"d{number // 10}", number % 10, sentence.words, sentence.entities)
         for number, sentence in enumerate(sentences())
     ]
     data.append(Sentence("d4", 10, ["the"] * 60 + ["paris"], [Span(60, 61, "location")]))
-    settings = replace(SETTINGS, context=Context("block"), learning_rate=5e-3, batch_size=2, epochs=20)
-    result = train(data, data[:40], encoder, tmp_path / "bundle", settings, log=quiet)
+    settings = replace(SETTINGS, context=Context("block"), learning_rate=5e-3, batch_size=2, epochs=epochs)
+    result = train(data, data[:10], encoder, tmp_path / "bundle", settings, log=quiet)
     model = load(tmp_path / "bundle")
     assert model.config.context == Context("block")
     assert "block" in (tmp_path / "bundle" / "README.md").read_text(encoding="utf-8")
-    assert result.steps < 20 * len(data) / 2 / 2  # windows are shared
-    assert evaluate(model, data[:40]) == result.dev
-    assert result.dev.micro.f1 > 0.7
+    assert result.steps < epochs * len(data) / 2 / 2  # windows are shared
+    assert evaluate(model, data[:10]) == result.dev
+    assert result.dev.micro.f1 >= f1

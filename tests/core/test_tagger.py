@@ -7,7 +7,7 @@ import time
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spanmarker_core import Entity, load
@@ -66,7 +66,6 @@ def test_words_and_text_agree(tiny):
 
 
 @given(order=st.permutations(range(4)), copies=st.integers(1, 3))
-@settings(max_examples=20, deadline=None)
 def test_neighbours_in_the_batch_change_nothing(tiny, order, copies):
     alone = [tiny.tag_words([words])[0] for words in WORDS]
     together = tiny.tag_words([WORDS[i] for i in order] * copies)

@@ -20,6 +20,7 @@ from spanmarker_core.training.loss import SpanLoss
 from spanmarker_core.training.source import SentenceWindows
 from spanmarker_core.windows import Context
 from tests.tiny import tiny_encoder, tiny_tokenizer
+from tests.variants import some_by_default
 
 NAMES = {"obama": "person", "barack": "person", "paris": "location", "london": "location", "zürich": "location"}
 PATTERNS = ["{} flew to {}", "he was in {} for {}"]
@@ -66,11 +67,14 @@ def quiet(line: str) -> None:
     pass
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "distilbert"])
-def test_learns_what_can_be_learned_and_the_bundle_says_so(family, tmp_path):
+@pytest.mark.parametrize(
+    ("family", "epochs"),
+    some_by_default([("bert", 8), ("roberta", 20), ("xlm-roberta", 20), ("distilbert", 20)], [("bert", 8)]),
+)
+def test_learns_what_can_be_learned_and_the_bundle_says_so(family, epochs, tmp_path):
     data = sentences()
     folder = write_encoder(tmp_path / "encoder", family)
-    settings = replace(SETTINGS, learning_rate=5e-3, batch_size=4, epochs=20)
+    settings = replace(SETTINGS, learning_rate=5e-3, batch_size=4, epochs=epochs)
     result = train(data, data[:40], folder, tmp_path / "bundle", settings, test_sentences=data[40:], log=quiet)
     assert result.dev.micro.f1 > 0.7
     model = load(tmp_path / "bundle")
@@ -80,7 +84,7 @@ def test_learns_what_can_be_learned_and_the_bundle_says_so(family, tmp_path):
     assert f"| dev | 40 | 80 | {result.dev.micro.precision:.1%}" in card
     assert "| test | 10 | 20 |" in card
     assert re.search(r'^\| location \| "\w+", "\w+", "\w+" \| 60 \| 100.0% \|$', card, re.MULTILINE)
-    assert len(re.findall(r"^\| \d+ \| \d+ \| (?:\d\.\d{4})? \| [01]\.\d{4} \|", card, re.MULTILINE)) == 20
+    assert len(re.findall(r"^\| \d+ \| \d+ \| (?:\d\.\d{4})? \| [01]\.\d{4} \|", card, re.MULTILINE)) == epochs
     assert f"- PyTorch: {torch.__version__}" in card
 
 
@@ -101,15 +105,15 @@ def test_the_best_epoch_is_kept(encoder, tmp_path):
     """A rate that unlearns in its last epochs what it had learned must not reach the bundle."""
     lines = []
     data = sentences()
-    settings = replace(SETTINGS, learning_rate=5e-3, batch_size=4, epochs=10, seed=6)
+    settings = replace(SETTINGS, learning_rate=1e-2, batch_size=4, epochs=5, seed=8)
     result = train(data, data[:40], encoder, tmp_path / "bundle", settings, log=lines.append)
     scores = [float(line.split("F1 ")[1].rstrip("%")) for line in lines if "dev F1" in line]
-    assert len(scores) == 10
+    assert len(scores) == 5
     assert scores[-1] < max(scores), "the run got better to its end, so it shows nothing: take another seed"
     assert 100 * result.dev.micro.f1 == pytest.approx(max(scores), abs=0.01)
 
 
-@pytest.mark.parametrize("gate", [False, True])
+@pytest.mark.parametrize("gate", some_by_default([False, True], [False]))
 def test_the_threshold_with_the_best_f1_on_dev_goes_with_the_bundle(gate, encoder, tmp_path):
     """A model that still says "no entity" too often finds more with a threshold, and no other threshold does better."""
     data, lines = sentences(), []

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from datasets.distributed import split_dataset_by_node
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spanmarker_core.bundle import packer_of
@@ -44,7 +44,6 @@ def by_step(plan, start=0):
     return {step: sorted(windows) for step, windows in found.items()}
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 60), st.integers(1, 5), st.integers(1, 6), st.sampled_from([None, 40, 200]), st.integers(0, 2**32)
 )

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spanmarker_core.ragged import ragged_offsets
@@ -43,7 +43,6 @@ def rows_of(plan):
 
 
 @given(LENGTHS, CAPACITY, LIMIT, LIMIT)
-@settings(max_examples=300, deadline=None)
 def test_surroundings_are_those_of_each_sentence_and_equal_ones_are_shared(documents, capacity, max_prev, max_next):
     bounds, edges = arrays(documents)
     expected = []
@@ -62,7 +61,6 @@ def test_surroundings_are_those_of_each_sentence_and_equal_ones_are_shared(docum
 
 
 @given(LENGTHS, CAPACITY)
-@settings(max_examples=300, deadline=None)
 def test_blocks_cover_each_document_once_with_a_margin_around(documents, capacity):
     bounds, edges = arrays(documents)
     plan = plan_blocks(bounds, edges, capacity)
@@ -124,7 +122,6 @@ def test_blocks_by_hand():
 
 
 @given(LENGTHS)
-@settings(max_examples=50, deadline=None)
 def test_sentences_are_alone(documents):
     bounds, edges = arrays(documents)
     expected = [
@@ -136,7 +133,6 @@ def test_sentences_are_alone(documents):
 
 
 @given(LENGTHS, CAPACITY)
-@settings(max_examples=50, deadline=None)
 def test_documents_do_not_touch(documents, capacity):
     """Together they are planned as each is alone."""
     bounds, edges = arrays(documents)

@@ -2,7 +2,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spanmarker_core.bundle import packer_of
@@ -31,7 +31,6 @@ def tokens_of(windows: Windows, window: int) -> np.ndarray:
 
 
 @given(DOCUMENT, CONTEXT, st.sampled_from([16, 24, 48]))
-@settings(max_examples=200, deadline=None)
 def test_invariants(document, context, size):
     packer = PACKERS[size]
     encoded = packer.encode_words(document)
@@ -54,7 +53,6 @@ def test_invariants(document, context, size):
 
 
 @given(DOCUMENT, CONTEXT, st.sampled_from([24, 48]))
-@settings(max_examples=200, deadline=None)
 def test_every_candidate_is_in_exactly_one_window(document, context, size):
     packer = PACKERS[size]
     encoded = packer.encode_words(document)
@@ -212,7 +210,6 @@ def test_take_and_concatenate():
 
 
 @given(st.lists(DOCUMENT, max_size=3), CONTEXT, st.sampled_from([16, 48]), st.data())
-@settings(max_examples=100, deadline=None)
 def test_any_part_of_a_plan_gives_its_windows(documents, context, size, data):
     """Windows of many documents, made a part at a time, are those of each document alone."""
     packer = PACKERS[size]

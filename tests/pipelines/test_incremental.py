@@ -22,7 +22,7 @@ from pipelines.max_rejects import MaxRejects
 from pipelines.storage import publish_bytes, sole_writer
 from spanmarker_core.errors import CodedError
 from tests.pipelines import inline_engine
-from tests.pipelines.helpers import all_rows, assert_same_rows, documents, rows, tag, write_jsonl
+from tests.pipelines.helpers import all_rows, assert_same_rows, documents, rows, spanmarker, tag, write_jsonl
 from tests.pipelines.test_log import lines
 
 SMALL = {"max_shard_bytes": 600}
@@ -386,16 +386,25 @@ def test_entries_in_the_table_change_nothing(corpus, tmp_path, tiny_bundle, monk
     assert loose
 
 
-def spanmarker(*arguments, **options):
+def tagged(*arguments):
+    """Run `spanmarker tag` in this process, by the engine that has no others."""
+    return spanmarker("tag", "--threads", 1, "--engine", "inline", *arguments)
+
+
+def spanmarker_process(*arguments, **options):
     command = [sys.executable, "-m", "pipelines.cli", "tag", "--threads", "1", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
 def ended(process, *codes):
-    out, err = process.communicate(timeout=300)
-    assert process.returncode in codes, out + err
-    assert "Traceback" not in err
-    return out + err
+    """What it printed, having ended with one of these codes."""
+    done = process
+    if isinstance(process, subprocess.Popen):
+        out, err = process.communicate(timeout=300)
+        done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    assert done.returncode in codes, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
 
 
 def wait_for(path):
@@ -424,30 +433,31 @@ def told(tmp_path):
 def test_exit_codes_of_rejects_and_of_a_good_end(corpus, arguments, tmp_path):
     write_jsonl(corpus / "c.jsonl", [{"id": "n", "text": None}])
     for _ in range(2):
-        assert "[rejects.too_many]" in ended(spanmarker(*arguments, "--max-rejects", "0"), 4)
+        assert "[rejects.too_many]" in ended(tagged(*arguments, "--max-rejects", "0"), 4)
         metrics, last = told(tmp_path)
         assert metrics == (4, 0)
         assert (last["event"], last["code"], last["exit_code"]) == ("run.failed", "rejects.too_many", 4)
-    assert "Nothing to do" in ended(spanmarker(*arguments, "--max-rejects", "4%"), 0)
+    assert "Nothing to do" in ended(tagged(*arguments, "--max-rejects", "4%"), 0)
     metrics, last = told(tmp_path)
     assert metrics == (0, 1)
     assert (last["event"], last["reason"]) == ("run.finished", "nothing to do")
 
 
 def test_exit_codes_of_faults_and_of_a_busy_output(arguments, tmp_path):
-    ended(spanmarker("--nonsense"), 2)
-    assert "5 another run holds the output" in " ".join(ended(spanmarker("--help"), 0).split())
-    assert "[job.invalid]" in ended(spanmarker(*arguments, "--max-rejects", "few"), 1)
+    ended(tagged("--nonsense"), 2)
+    assert "5 another run holds the output" in " ".join(ended(tagged("--help"), 0).split())
+    assert "[job.invalid]" in ended(tagged(*arguments, "--max-rejects", "few"), 1)
     (tmp_path / "out").mkdir()
     with sole_writer(str(tmp_path / "out"), "the test"):
         (tmp_path / "m.prom").write_text("of the run at work")
-        assert "[output.busy]" in ended(spanmarker(*arguments), 5)
+        assert "[output.busy]" in ended(tagged(*arguments), 5)
     assert (tmp_path / "m.prom").read_text() == "of the run at work"
     assert lines(tmp_path / "run.log")[-1]["exit_code"] == 5
 
 
+@pytest.mark.services
 def test_exit_code_of_a_shard_that_failed(corpus, arguments, tmp_path):
-    process = spanmarker(*arguments)
+    process = spanmarker_process(*arguments)
     wait_for(tmp_path / "out" / "plan.jsonl")  # The worker imports torch and loads the model now.
     write_jsonl(corpus / "b.jsonl", documents(12, "c"))
     assert "[shards.failed] 1 of 2 shards failed" in ended(process, 3)
@@ -456,8 +466,9 @@ def test_exit_code_of_a_shard_that_failed(corpus, arguments, tmp_path):
     assert len(list((tmp_path / "out" / "documents").iterdir())) == 1
 
 
+@pytest.mark.services
 def test_exit_code_of_ctrl_c(arguments, tmp_path):
-    process = spanmarker(*arguments, start_new_session=True)
+    process = spanmarker_process(*arguments, start_new_session=True)
     wait_for(tmp_path / "out" / "plan.jsonl")
     os.killpg(process.pid, signal.SIGINT)
     # Python ends itself by the signal, which shells call 130 too, if it came while a string was being executed, as

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines import claim as claiming
@@ -72,7 +72,6 @@ def assert_holds(output, shards):
         assert sizes == {shard.name: len(outputs_of(shard)) for shard in shards}
 
 
-@settings(max_examples=60, deadline=None)
 @given(NAMES, NAMES)
 def test_name_sets_are_sets(one, other):
     for ours, theirs in (

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import PipelineError
@@ -90,7 +90,6 @@ def test_the_same_as_duckdb(output):
     assert sum(label["rows"] for label in values["labels"]) == 8400
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(st.tuples(st.sampled_from("PQ"), st.integers(0, 60)), max_size=60), max_size=12))
 def test_counts_are_too_small_by_no_more_than_is_told(parts):
     """Past the limit of texts, however parts were cut and merged; what is told is within Misra and Gries' bound."""

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from spanmarker_core.data import Sentence
 from spanmarker_core.evaluation.analysis import Analysis, Setting
@@ -26,7 +26,6 @@ def sums(groups):
     return [sum(group[name] for group in groups) for name in ("support", "predicted", "correct")]
 
 
-@settings(max_examples=60)
 @given(evaluated(), evaluated())
 def test_every_part_adds_up_to_the_whole(data, training):
     analysis = analysed(data, [sentence for sentence, _ in training])
@@ -52,7 +51,6 @@ def test_every_part_adds_up_to_the_whole(data, training):
     assert details_to_markdown(values).startswith("## Errors\n")
 
 
-@settings(max_examples=30)
 @given(evaluated())
 def test_the_order_of_entities_changes_nothing(data):
     turned = [

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spanmarker_core.data import Sentence, Span
@@ -41,7 +41,6 @@ def test_by_hand():
     assert "score" not in examples["lost"][0]["marks"][0]
 
 
-@settings(max_examples=40)
 @given(evaluated(), st.data())
 def test_it_agrees_with_the_scores_of_each(data, draw):
     data = [(sentence, first, draw.draw(PREDICTIONS)) for sentence, first in data]

@@ -3,7 +3,7 @@
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nervaluate import Evaluator
 from seqeval.metrics import classification_report
@@ -34,7 +34,6 @@ def as_nervaluate(spans):
     return [{"label": span.label, "start": span.start, "end": span.end - 1} for span in spans]
 
 
-@settings(max_examples=60)
 @given(st.lists(slots, min_size=1, max_size=3))
 def test_semeval_is_nervaluates(drawn):
     ours = SemEval()
@@ -108,7 +107,6 @@ def test_a_pair_is_given_up_for_two():
     assert dict(align(gold, predicted)) == {gold[0]: predicted[1], gold[1]: predicted[0]}
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(SETS, SETS), min_size=1, max_size=4))
 def test_strict_is_seqevals_on_what_tags_hold(drawn):
     scorer = SpanScorer()

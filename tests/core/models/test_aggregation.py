@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spanmarker_core.models.aggregation import AGGREGATIONS, Aggregation, pool
@@ -49,7 +49,6 @@ def test_attention_by_hand():
 
 
 @pytest.mark.parametrize("kind", AGGREGATIONS)
-@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_equals_the_formula_span_by_span(kind, data):
     n_tokens = data.draw(st.integers(1, 12))

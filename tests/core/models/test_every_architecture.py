@@ -26,6 +26,7 @@ from spanmarker_core.training.run import _examples, _loss
 from spanmarker_core.training.source import SentenceWindows
 from spanmarker_core.windows import Context
 from tests.core.test_training import quiet, sentences, write_encoder
+from tests.variants import first_of_each, some_by_default
 
 
 class Case(NamedTuple):
@@ -61,6 +62,8 @@ CASES = [
     case_of("dspert.v1", {"lstm": 0, "share_weights": True, "span_layers": 1}, gate=True),
     case_of("dspert.v1", {"span_layers": 0, "aggregation": "additive"}),
 ]
+#: By default one case of each architecture is trained.
+TRAINED = some_by_default(CASES, first_of_each(CASES, lambda case: case.architecture))
 #: Those that can find an entity within another.
 NESTED = [case for case in CASES if case.architecture != "seq_ner.v1" and case.options.get("output") != "tags"]
 SETTINGS = TrainingSettings(
@@ -156,7 +159,7 @@ def nested_sentences() -> list[Sentence]:
     return made
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", TRAINED, ids=str)
 def test_it_learns_a_batch_by_heart_and_a_bundle_keeps_it(case, encoder, tmp_path):
     nested = case in NESTED
     data = nested_sentences() if nested else sentences()[:8]
@@ -196,7 +199,7 @@ def test_it_learns_a_batch_by_heart_and_a_bundle_keeps_it(case, encoder, tmp_pat
     assert sorted(entity.score for entity in sure)[0] >= middle
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", TRAINED, ids=str)
 def test_a_run_ends_in_a_bundle_that_scores_as_it_says(case, encoder, tmp_path):
     data = sentences()[::5]
     settings = replace(settings_of(case), epochs=12, learning_rate=5e-3, tune_threshold=True)

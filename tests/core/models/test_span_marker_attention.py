@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spanmarker_core.attention import MarkerPass, Rows, TextPass
@@ -83,7 +83,6 @@ def test_samples_by_hand():
     assert mask == [[1, 1, *[0] * 6]] * 4 + [[1, 1, 0, 0, 1, 1, 0, 0]] * 2 + [[1, 1, *[0] * 6]] * 2
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 9), max_size=6), st.integers(1, 5))
 def test_samples_are_each_windows_spans_in_order(counts, group):
     offsets, expected = ragged_offsets(np.array(counts, np.int64)), []

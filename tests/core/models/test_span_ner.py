@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModel
 
@@ -135,7 +135,6 @@ def test_equals_one_span_at_a_time(options):
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.lists(
         st.lists(st.sampled_from(["a", "müller", "\u2063", "xyz"]), min_size=1, max_size=9), min_size=1, max_size=4

@@ -6,7 +6,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
@@ -179,7 +179,6 @@ def bio(tag):
     return "O" if tag == 0 else f"{'BI'[(tag - 1) % 2]}-{TYPES[(tag - 1) // 2]}"
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 6), max_size=9), max_size=5))
 def test_joined_tags_are_seqevals(sentences):
     runs = ragged_offsets(np.array([len(s) for s in sentences], np.int64))
@@ -193,7 +192,6 @@ def test_joined_tags_are_seqevals(sentences):
     assert list(zip(*(column.tolist() for column in join_tags(tags, runs, whole)), strict=True)) == expected
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.lists(st.integers(0, 6), max_size=6), st.booleans()), max_size=5))
 def test_what_goes_on_at_a_cut_begins_nothing(sentences):
     """Against the tags with what goes on at a run's first word taken away; runs without a word say nothing."""
@@ -209,7 +207,6 @@ def test_what_goes_on_at_a_cut_begins_nothing(sentences):
     assert [column.tolist() for column in found] == [column.tolist() for column in expected]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 40), st.integers(0, 30), st.integers(0, 2**32 - 1), st.integers(0, 5))
 def test_range_max_is_the_maximum_of_each_range(n, n_ranges, seed, more):
     random = np.random.default_rng(seed)
@@ -300,7 +297,6 @@ def test_crf_head_by_hand():
     np.testing.assert_allclose(found.probability, [36 / 99, (66 - 36) / (110 - 36)], rtol=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.sampled_from(["softmax", "crf"]), st.integers(0, 999))
 def test_words_without_a_token_change_nothing(lengths, kind, seed):
     """Entities, their probabilities and the loss are those of the words with a token alone, wherever the others are."""
@@ -355,7 +351,6 @@ def test_only_sentences_with_an_entity_are_summed_over(monkeypatch):
     np.testing.assert_allclose(found.probability[1], tag**2, rtol=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.sampled_from(["softmax", "crf"]), st.integers(0, 999))
 def test_probability_of_an_entity_is_that_of_its_tags(lengths, kind, seed):
     """Against marginals of one word (a span of one), and for one word a sentence against the softmax."""
