@@ -1,10 +1,11 @@
 import re
 
 import pytest
-from hypothesis import given
+import regex
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spanmarker_core.words import split_words
+from spanmarker_core.words import _RUN, _UNSPACED, split_words
 
 
 def words(text):
@@ -49,3 +50,33 @@ def test_words_and_white_space_rebuild_the_text(text):
         position = end
     assert rebuilt + text[position:] == text
     assert re.fullmatch(r"\s*", text[position:])
+
+
+#: What each word is, told without regard to time: `words.v1` as it was first written.
+PLAIN = regex.compile(
+    rf"""
+      (?:\p{{L}}\.)+\p{{L}}?(?!{_RUN})
+    | [{_UNSPACED}]\p{{M}}*
+    | \p{{N}}+(?:[.,:]\p{{N}}+)+(?!{_RUN})
+    | ['’](?:[sStTdDmM]|re|RE|ve|VE|ll|LL)(?!{_RUN})
+    | {_RUN}+
+    | (?![\s\x1c-\x1f])\X
+    """,
+    regex.VERBOSE | regex.VERSION1,
+)
+#: Flags, extenders, joiners, prepended marks, Hangul, Indic conjuncts, emoji.
+GRAPHEMES = (
+    "🇩🇪🇫\u0301\u0308\u200d\ufe0f\u0600\u0d4e\U000110bd\u1100\u1161\u11a8한가"
+    "क\u094d\u093f\u0903ก\u0e33\u0e31👩❤🏽©\U000e0067a "
+)
+DIGITS = "1٣²๑〇〡㊀.,:a漢\u0301\u0e31 '"
+
+
+@example("🇩🇪🇫🇩\u0301🇪\u094dक")
+@example("\u0600🇩🇪🇫\u0d4e🇩🇪🇫🇩🇪")
+@example("1〇1〇\u0301.5 a1〇1๑.5,〇1a")
+@given(st.text(alphabet=GRAPHEMES, max_size=14) | st.text(alphabet=DIGITS, max_size=14) | st.text(GRAPHEMES + DIGITS))
+@settings(max_examples=300, deadline=None)
+def test_words_are_those_of_the_plain_pattern(text):
+    starts, ends = split_words(text)
+    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == [m.span() for m in PLAIN.finditer(text)]
