@@ -1,7 +1,10 @@
+import random
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from spanmarker_core import sentences
 from spanmarker_core.sentences import is_blank, split_sentences
 
 ODD = [
@@ -91,3 +94,73 @@ def test_sentences_and_blank_gaps_rebuild_the_text(text):
         position = char_end
     assert is_blank(text[position:])
     assert "".join(rebuilt) + text[position:] == text
+
+
+#: Sentences by language whose brackets and quotations are short and closed.
+PROSE = {
+    "en": [
+        "The fox ran.",
+        "Dr. Smith came at 5 p.m. on Monday.",
+        "No! He said “go. Now.” and left.",
+        "A (very. Odd.) case.",
+        "J. R. Tolkien wrote it.",
+        "See [1] and a.b@c.example.",
+        'He said "no." Then he left. Why?',
+    ],
+    "de": ["Am 3. Mai kam er.", "Es war z. B. kalt."],
+    "ru": ["Он ушёл.", "Москва — столица!"],
+    "el": ["Είπε «ναι».", "Τι;"],
+    "hy": ["Նա գնաց։"],
+    "kk": ["Ол келді."],
+    "he": ["הוא הלך."],
+    "ar": ["ذهب إلى البيت.", "هل نام؟"],
+    "hi": ["वह घर गया।", "क्या?"],
+    "bn": ["সে গেল।"],
+    "am": ["ወደ ቤት ሄደ።"],
+    "my": ["သွားသည်။"],
+    "th": ["เขากลับ บ้าน"],
+    "ko": ["그는 갔다."],
+    "zh": ["他说：“你好。”然后走了。", "好！"],
+    "ja": ["彼は家に帰った。", "「ああ。」と言った。"],
+}
+
+
+@pytest.mark.parametrize("language", PROSE)
+def test_long_paragraphs_get_the_sentences_of_the_library(language, monkeypatch):
+    """Stretches of 200 to 800 characters give what `sentencex` gives for the whole paragraph at once."""
+    draw = random.Random(language)
+    calls = []
+    whole = sentences._call
+    for _ in range(20):
+        pool = PROSE[language] if draw.random() < 0.5 else [text for texts in PROSE.values() for text in texts]
+        gap = draw.choice([" ", " ", "  ", "\n", " \n"] + [""] * (language in ("ja", "zh", "my")))
+        text = gap.join(draw.choice(pool) for _ in range(150)) + draw.choice(["", "\n\n", "\n\r\nEnd."])
+        expected = split_sentences(text, language)
+        with monkeypatch.context() as small:
+            for name, value in (("_SHORTEST", 200), ("_LONGEST", 800), ("_WORK", 20_000)):
+                small.setattr(sentences, name, value)
+            small.setattr(sentences, "_call", lambda piece, code: calls.append(len(piece)) or whole(piece, code))
+            assert split_sentences(text, language) == expected
+    assert len(calls) > 40
+    assert max(calls) <= 802
+
+
+def test_a_paragraph_longer_than_the_library_gets_at_once_has_all_its_sentences():
+    ja = "彼は家に帰った。"
+    assert pieces(ja * 20_000, "ja") == [ja] * 20_000
+    assert pieces("He went. " * 20_000 + "\n\nShe (Dr. Who) stayed.") == ["He went."] * 20_000 + [
+        "She (Dr. Who) stayed."
+    ]
+
+
+def test_an_unbroken_text_stays_one_sentence():
+    for text in ("x" * 200_000, "no ender, only words; " * 10_000, "(" * 200_000, "漢" * 200_000, "." * 200_000):
+        assert split_sentences(text) == [(0, len(text.rstrip()))]
+
+
+def test_texts_of_ordinary_length_reach_the_library_whole(monkeypatch):
+    text = "He said so and left. " * 400 + "\n\n" + "One. " * 300 + "\n\nEnd."
+    seen = []
+    monkeypatch.setattr(sentences, "_call", lambda piece, language: seen.append(piece) or [])
+    split_sentences(text)
+    assert seen == [text]
