@@ -12,7 +12,7 @@ from pipelines.storage import exists, join, names_in, publish_bytes, read_all
 from schemas import Table
 
 #: Files that a job writes into the output folder itself.
-_FILES = ("job.json", "plan.jsonl", "report.json", "report.md", "report.html")
+FILES = ("job.json", "plan.jsonl", "report.json", "report.md", "report.html")
 #: Files named in an error; the rest is counted.
 _SHOWN = 10
 
@@ -81,7 +81,7 @@ def _read_identity(path: str) -> dict[str, str] | None:
 
 
 def _refuse_foreign(output: str, tables: tuple[Table, ...]) -> None:
-    files = sorted(set(names_in(output, "")).intersection(_FILES))
+    files = sorted(set(names_in(output, "")).intersection(FILES))
     for folder in [*(table.name for table in tables), "manifest"]:
         files += [f"{folder}/{name}" for name in names_in(join(output, folder), "")]
     if files:

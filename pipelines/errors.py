@@ -108,6 +108,10 @@ class PipelineError(CodedError):
         "output.not_readable": "{path} can't be read: {reason}. Mend it and run the same command again.",
         "output.foreign": "{path} holds these and no job.json that a job of this program wrote:\n{files}\n"
         "They may be somebody's own, so nothing was touched. Choose another --output, or move them away.",
+        "output.is_input": "{option} would write to {path}, which is an input, lies in one, or matches {input}. "
+        "Nothing was touched. Choose another place.",
+        "output.would_replace": "{option} would replace {path}, which is there and was not written by this option. "
+        "Nothing was touched. Choose another place, or move the file away.",
         "plan.other_version": "{path} is a plan of version {there}, and this program reads version {here}. "
         "Make it anew with this program, or use the program that made it.",
         "rejects.too_many": "{rejects:,} rejects among the {documents:,} documents in {path}, and --max-rejects allows "

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from rich.console import Console
 
+from pipelines.guard import refuse_bundle
 from pipelines.plan import plan_shards
 from pipelines.stages.read import read
 from pipelines.storage import absolute
@@ -113,6 +114,7 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
     Raises:
         CodedError: a fault of the job: what is known without running the model comes first.
     """
+    refuse_bundle("--output", job.output, [*job.corpus, *([job.annotated] if job.annotated else [])])
     info = read_info(job.model)
     if info.config.gated:
         raise CoreError("gate.trained_jointly", path=info.path)

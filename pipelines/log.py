@@ -25,6 +25,29 @@ from pipelines.storage import absolute, writing
 from schemas.manifest import Entry
 from spanmarker_core.errors import CodedError
 
+_EVENTS = (
+    "run.started",
+    "workers.started",
+    "shard.skipped",
+    "shard.queued",
+    "shard.retried",
+    "shard.done",
+    "shard.failed",
+    "run.finished",
+    "run.failed",
+)
+#: Bytes of the longest first line that is read, which tells a job with all of its inputs.
+_MAX_LINE = 1 << 24
+
+
+def is_log(file: IO[bytes]) -> bool:
+    """Tell whether a file begins with a line that `JsonLog` wrote."""
+    try:
+        first = json.loads(file.readline(_MAX_LINE))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and list(first)[:2] == ["time", "event"] and first["event"] in _EVENTS
+
 
 class JsonLog:
     """A `Listener` that appends to a log file. Each line is written at once.

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from pipelines.errors import PipelineError, exit_code
+from pipelines.guard import begins
 from pipelines.listeners import RunCounts, rejects_in
 from pipelines.storage import absolute, publish_bytes
 from pipelines.tally import STATUSES
@@ -22,6 +23,10 @@ from spanmarker_core.errors import CodedError
 INTERVAL = 15.0
 
 _Sample = tuple[dict[str, str], float | int]
+
+
+#: Tells metrics that a run wrote.
+is_metrics = begins(b"# HELP spanmarker_run_")
 
 
 class Metrics:

@@ -12,17 +12,19 @@ from typing import Any
 from rich.console import Console
 
 from pipelines import CODE_VERSION
-from pipelines.claim import claim, take
+from pipelines.annotated_job import AnnotatedJob
+from pipelines.claim import FILES, claim, take
 from pipelines.engines import engine
 from pipelines.errors import PipelineError
-from pipelines.jobs import ShardJob, TagJob
+from pipelines.guard import refuse_inputs, refuse_overwrite
+from pipelines.jobs import CorpusJob, ShardJob, TagJob
 from pipelines.kinds import work_of
-from pipelines.layout import tables_of
+from pipelines.layout import TABLES, table_ending, tables_of
 from pipelines.listeners import Listeners, RunCounts, rejects_in
-from pipelines.log import JsonLog
+from pipelines.log import JsonLog, is_log
 from pipelines.manifest import fold, identity_digest, make_folders
 from pipelines.max_rejects import MaxRejects
-from pipelines.metrics import Metrics
+from pipelines.metrics import Metrics, is_metrics
 from pipelines.progress import ProgressDisplay
 from pipelines.reconcile import clear_strange, clear_uncommitted
 from pipelines.report.command import command_line
@@ -61,8 +63,36 @@ def run_job(job: ShardJob, console: Console) -> None:
     use_options(job.storage_option)
     counts = RunCounts()
     output = absolute(job.output)
+    _refuse_overwrites(job, output)
     with JsonLog(job.log_json) as log, Metrics(job.metrics, output, counts) as metrics:
         _Run(job, output, console, counts, log, metrics).run()
+
+
+def _refuse_overwrites(job: ShardJob, output: str) -> None:
+    """Refuse options by which a run would write to its inputs, or over what no run wrote; see `guard`.
+
+    Raises:
+        PipelineError: `output.is_input`, `output.would_replace`.
+    """
+    inputs = [*job.input, *_folders_read(job)]
+    # Of a table, a file of any name stands for all.
+    rows = (f"{table.name}/shard{table_ending(table.name)}" for table in TABLES)
+    refuse_inputs("--output", output, [*FILES, *rows], inputs)
+    taken = {join(output, name): "--output" for name in FILES}
+    for option, path, ours in (("--metrics", job.metrics, is_metrics), ("--log-json", job.log_json, is_log)):
+        if path is None or (option == "--log-json" and path == "-"):
+            continue
+        refuse_overwrite(option, path, inputs, ours, appends=option == "--log-json")
+        if taken.setdefault(absolute(path), option) != option:
+            raise PipelineError("output.would_replace", option=option, path=path)
+
+
+def _folders_read(job: ShardJob) -> list[str]:
+    """Return the folders that a job reads besides its input."""
+    if isinstance(job, AnnotatedJob):
+        return [job.encoder]
+    model = [job.model_path] if isinstance(job, CorpusJob) else []
+    return model + ([job.samples] if isinstance(job, TagJob) and job.samples else [])
 
 
 class _Run:

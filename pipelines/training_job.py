@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -13,12 +14,14 @@ from transformers.integrations.integration_utils import (
 
 from pipelines.annotated_source import PackedAs, PreparedWindows, is_prepared
 from pipelines.errors import PipelineError
+from pipelines.guard import refuse_bundle, refuse_inputs
 from pipelines.jobs import named_values
 from spanmarker_core.card.facts import TEXTS
 from spanmarker_core.data import Sentence, read_annotated
 from spanmarker_core.errors import CoreError
 from spanmarker_core.models import architecture_called, bundles_tags
 from spanmarker_core.training import TrainingResult, TrainingSettings, TrainingWindows, train
+from spanmarker_core.training.checkpoints import RUN, TrainingFolder
 from spanmarker_core.training.contradictions import contradictions
 from spanmarker_core.training.encoder import encoder_packer
 from spanmarker_core.training.ranks import rank
@@ -155,6 +158,7 @@ def run_training(job: TrainJob, console: Console) -> TrainingResult:
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False)
 
+    _refuse_overwrites(job)
     sentences, settings = _training_data(job, say)
     result = train(
         sentences,
@@ -173,6 +177,25 @@ def run_training(job: TrainJob, console: Console) -> TrainingResult:
         f"in {result.seconds:.0f} s, model {result.digest[:12]}"
     )
     return result
+
+
+def _refuse_overwrites(job: TrainJob) -> None:
+    """Refuse an output that is an input, or whose checkpoints would go where something else is; see `guard`.
+
+    The folder of the checkpoints is removed when the bundle is there, with all that is in it.
+
+    Raises:
+        PipelineError: `output.is_input`, `output.would_replace`.
+    """
+    inputs = [job.train, job.dev, job.encoder, *([job.test] if job.test else [])]
+    refuse_bundle("--output", job.output, inputs)
+    checkpoints = TrainingFolder(job.output)
+    refuse_inputs("--output", str(checkpoints.path), (RUN,), inputs)
+    for each in inputs:
+        if Path(each).resolve().is_relative_to(checkpoints.path.resolve()):
+            raise PipelineError("output.is_input", option="--output", path=checkpoints.path, input=each)
+    if checkpoints.is_foreign():
+        raise PipelineError("output.would_replace", option="--output", path=checkpoints.path)
 
 
 def _training_data(

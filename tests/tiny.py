@@ -111,7 +111,7 @@ def tiny_model(family: str = "bert", **overrides: object) -> tuple[ModelConfig, 
 def tiny_bundle(path: Path, family: str = "bert", **overrides: object) -> Path:
     """Write a tiny model as a bundle and return its folder."""
     config, network, tokenizer = tiny_model(family, **overrides)
-    save_bundle(path, config, network, tokenizer, card="# tiny\n")
+    save_bundle(path, config, network, tokenizer, card="# tiny\n\nMade with spanmarker-pipelines.\n")
     return path
 
 

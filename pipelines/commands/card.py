@@ -51,9 +51,12 @@ def card(
     facts = {name: value if value != "" else None for name, value in stated.items() if value is not None}
     from rich.console import Console
 
-    from spanmarker_core.bundle import read_info
+    from pipelines.guard import begins, refuse_overwrites
+    from spanmarker_core.bundle import CARD, CARD_FACTS, GATE_CURVE, read_info
     from spanmarker_core.card import rewrite_card
 
+    files = {CARD: begins(b"", b"spanmarker-pipelines"), CARD_FACTS: begins(b"{"), GATE_CURVE: begins(b"<svg")}
+    refuse_overwrites("BUNDLE", bundle, files, [each for each in (train, dev) if each])
     if train is not None:
         facts["data"] = _summary(train, scheme, read_info(bundle).config.facts)
     if dev is not None:

@@ -19,10 +19,12 @@ def compare(
     from rich.markdown import Markdown
 
     from pipelines.report.comparison import compare_reports, comparison_markdown, publish_comparison
-    from pipelines.report.folder import report_folder
+    from pipelines.report.folder import refuse_foreign, report_folder
     from pipelines.storage import absolute
 
     folder = absolute(report) if report else None
+    if folder:
+        refuse_foreign(folder, "comparison", [first, second])
     with report_folder(folder) if folder else nullcontext():
         values = compare_reports(absolute(first), absolute(second))
     console = Console()

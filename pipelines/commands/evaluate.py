@@ -37,7 +37,8 @@ def evaluate(
     from rich.markdown import Markdown
 
     from pipelines.report.evaluation import analysed, publish_report
-    from pipelines.report.folder import report_folder
+    from pipelines.report.folder import refuse_foreign, report_folder
+    from pipelines.report.predictions import PREDICTIONS, is_predictions
     from pipelines.storage import absolute
     from spanmarker_core import load
     from spanmarker_core.bundle import gate_words, read_info
@@ -47,6 +48,9 @@ def evaluate(
     from spanmarker_core.evaluation.run import evaluate as score
 
     folder = absolute(report) if report else None
+    if folder:
+        inputs = [model, data, *([train] if train else [])]
+        refuse_foreign(folder, "evaluation", inputs, {PREDICTIONS: is_predictions})
     info = read_info(model)
     sentences = read_annotated(data, scheme)
     training = None

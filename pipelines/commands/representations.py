@@ -24,7 +24,7 @@ def representations(
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from pipelines.report.folder import report_folder
+    from pipelines.report.folder import refuse_foreign, report_folder
     from pipelines.report.representations import publish_representations, to_markdown
     from pipelines.storage import absolute
     from spanmarker_core import load
@@ -33,6 +33,8 @@ def representations(
     from spanmarker_core.evaluation.representations import analyse
 
     folder = absolute(report) if report else None
+    if folder:
+        refuse_foreign(folder, "representations", [model, data])
     info = read_info(model)
     sentences = read_annotated(data, scheme)
     tagger = load(model, device, dtype)

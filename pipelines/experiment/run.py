@@ -12,6 +12,7 @@ from pipelines import CODE_VERSION
 from pipelines.errors import PipelineError
 from pipelines.experiment.cards import write_seeds
 from pipelines.experiment.data import write_data
+from pipelines.experiment.foreign import refuse_foreign
 from pipelines.experiment.processes import Ended, run_all
 from pipelines.experiment.results import write_results
 from pipelines.experiment.runs import LOG, SCORES, Run, check_changes, digest_of, plan_runs
@@ -31,6 +32,7 @@ def run_experiment(job: ExperimentJob, console: Console) -> None:
         CoreError: `data.*`; `bundle.*` where the card of a kept bundle can't be written.
     """
     output = Path(job.output).absolute()
+    refuse_foreign(job, output)
     output.mkdir(parents=True, exist_ok=True)
     with sole_writer(str(output), "spanmarker experiment"):
         data = {name: write_data(job, name, output / "data" / name) for name in job.datasets}

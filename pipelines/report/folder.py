@@ -2,10 +2,32 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pipelines.guard import Ours, begins, refuse_overwrites
 from pipelines.storage import exists, join, make_folder, publish_bytes, remove, resolve
+
+
+def refuse_foreign(folder: str, name: str, inputs: Iterable[str], more: Mapping[str, Ours] | None = None) -> None:
+    """Refuse a folder in which the files of a report would replace what is none, or an input.
+
+    Args:
+        folder: a path or URL.
+        name: of the report, as in `publish_files`.
+        inputs: paths of what the report is made from.
+        more: other files of the report; see `guard.refuse_overwrites`.
+
+    Raises:
+        PipelineError: as `guard.refuse_overwrite`.
+    """
+    title = name.capitalize().encode()
+    files = {
+        f"{name}.html": begins(b"<!doctype html>", b"<title>" + title),
+        f"{name}.md": begins(b"# " + title + b"\n"),
+        f"{name}.json": begins(b'{\n "format_version": '),
+    }
+    refuse_overwrites("--report", folder, {**files, **(more or {})}, inputs)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +16,15 @@ PREDICTIONS = "predictions.parquet"
 
 #: A row group ends after so many sentences or characters.
 _ROWS, _CHARACTERS = 4096, 4_000_000
+
+
+def is_predictions(file: IO[bytes]) -> bool:
+    """Tell whether a file holds predictions that `writing_predictions` wrote."""
+    try:
+        metadata = pq.read_schema(file).metadata or {}
+    except (pa.ArrowException, OSError):
+        return False
+    return metadata.get(b"spanmarker.table") == EVALUATED.name.encode()
 
 
 class PredictionsWriter:

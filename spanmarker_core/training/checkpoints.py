@@ -21,7 +21,7 @@ from torch import nn
 
 from spanmarker_core.errors import CoreError
 
-_LOCK, _RUN, _WHOLE, _BUNDLE = "lock", "run.json", "whole", "bundle"
+_LOCK, RUN, _WHOLE, _BUNDLE = "lock", "run.json", "whole", "bundle"
 
 
 class TrainingFolder:
@@ -58,7 +58,7 @@ class TrainingFolder:
             CoreError: `training.changed`, `training.folder_not_writable`, `training.in_use`.
         """
         text = json.dumps(identity, indent=1, sort_keys=True, ensure_ascii=False)
-        run = self.path / _RUN
+        run = self.path / RUN
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._take()
@@ -73,6 +73,18 @@ class TrainingFolder:
             raise CoreError("training.folder_not_writable", path=self.path, reason=error) from error
         whole = [path for path in self.path.glob("checkpoint-*") if (path / _WHOLE).exists()]
         return max(whole, key=_step, default=None)
+
+    def is_foreign(self) -> bool:
+        """Tell whether the folder is there and holds what no training wrote: `publish` would remove it."""
+        if not self.path.exists():
+            return False
+        try:
+            return b'"dev data"' not in (self.path / RUN).read_bytes()
+        except FileNotFoundError:
+            # A training that is just beginning, or that was ended there.
+            return any(each.name not in (_LOCK, f"{RUN}.part") for each in self.path.iterdir())
+        except OSError:
+            return True
 
     def _take(self) -> None:
         """Hold the lock until this process ends, however it does: launchers that are killed leave theirs running."""

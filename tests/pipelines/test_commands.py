@@ -35,11 +35,13 @@ def test_evaluate_writes_its_report(tiny_bundle, data, tmp_path):
         assert page.startswith("# Evaluation\n")
 
 
-def test_evaluate_says_at_once_that_it_cannot_write(tiny_bundle, data):
-    done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data, "--report", data)
+def test_evaluate_says_at_once_that_it_cannot_write(tiny_bundle, data, tmp_path):
+    other = tmp_path / "other.jsonl"
+    other.write_text("{}")
+    done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data, "--report", other)
     assert done.returncode == 3
     assert done.stderr.startswith("spanmarker: [output.not_writable]")
-    assert data.read_text(encoding="utf-8").startswith("{")
+    assert other.read_text(encoding="utf-8") == "{}"
 
 
 def test_a_report_of_data_that_turn_bad_leaves_what_was_there(data, tiny_bundle, tmp_path):

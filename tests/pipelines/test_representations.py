@@ -59,6 +59,7 @@ def test_what_decodes_by_tags_has_none(data, tmp_path):
     assert not (tmp_path / "report").exists()
 
 
-def test_it_says_at_once_that_it_cannot_write(tiny_bundle, data):
+def test_it_says_at_once_that_it_cannot_write(tiny_bundle, data, tmp_path):
+    (tmp_path / "file").touch()
     with pytest.raises(PipelineError, match=r"output\.not_writable"):
-        run(tiny_bundle, data, data)
+        run(tiny_bundle, data, tmp_path / "file")

@@ -1,0 +1,50 @@
+"""Whose the folder of an experiment is: it writes over nobody's files but its own."""
+
+from pathlib import Path
+
+from pipelines.errors import PipelineError
+from pipelines.experiment.runs import IDENTITY
+from pipelines.experiment_job import ExperimentJob
+from pipelines.guard import Ours, begins, never, refuse_overwrites
+
+#: What `sole_writer` leaves in a folder.
+_LOCK = ".lock"
+
+
+def refuse_foreign(job: ExperimentJob, output: Path) -> None:
+    """Refuse an output folder in which the experiment would write to its data, or over files of somebody else.
+
+    Args:
+        job: the experiment.
+        output: its folder, absolute; it may not be there yet.
+
+    Raises:
+        PipelineError: `output.is_input`, `output.would_replace`.
+    """
+    results: dict[str, Ours] = {
+        "results.json": begins(b'{\n  "format_version": ', b'"runs_done"'),
+        "results.md": begins(b"# Results\n"),
+    }
+    # Files of data look alike, whoever wrote them.
+    data: Ours = (lambda file: True) if (output / _LOCK).exists() else never
+    names = [
+        f"data/{name}/{part}.jsonl"
+        for name, each in job.datasets.items()
+        for part in ("dev", "test", *(f"train-{size}" for size in each.sizes or job.sizes))
+    ]
+    inputs = [job.encoder, *(path for name in job.datasets for path in job.parts(name).values())]
+    refuse_overwrites("--output", str(output), results | dict.fromkeys(names, data), inputs)
+    for folder in _run_folders(job, output):
+        begun = not folder.is_dir() or (folder / IDENTITY).exists()
+        if not begun and (foreign := [each for each in folder.iterdir() if not each.name.startswith(".")]):
+            raise PipelineError("output.would_replace", option="--output", path=foreign[0])
+
+
+def _run_folders(job: ExperimentJob, output: Path) -> list[Path]:
+    return [
+        output / "runs" / dataset / configuration / str(size) / str(seed)
+        for dataset, each in job.datasets.items()
+        for configuration in job.configurations
+        for size in each.sizes or job.sizes
+        for seed in job.seeds
+    ]
