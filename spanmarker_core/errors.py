@@ -55,9 +55,34 @@ def unusable(what: str) -> Iterator[None]:
         yield
     except (CodedError, UnusableError):
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not _is_panic(error):
+            raise
         reason = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
         raise UnusableError(f"{what} ({reason})") from error
+
+
+@contextmanager
+def panics_as_errors(library: str) -> Iterator[None]:
+    """Turn a panic of a Rust library into a `CoreError`; PyO3 raises it as a `BaseException`, which few callers catch.
+
+    Args:
+        library: name of the library that the block calls.
+
+    Raises:
+        CoreError: `library.panicked`.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not _is_panic(error):
+            raise
+        raise CoreError("library.panicked", library=library, reason=" ".join(str(error).split())[:300]) from None
+
+
+def _is_panic(error: BaseException) -> bool:
+    # The class is made anew in each extension module, and none exports it.
+    return type(error).__name__ == "PanicException"
 
 
 class CoreWarning(UserWarning):
@@ -137,6 +162,9 @@ class CoreError(CodedError):
         "checkpoint.not_span_marker": "{path} is not a span_marker checkpoint: {problem}.",
         "checkpoint.no_outside_label": "the labels {labels} have no 'O' (outside), so spans that are no entity "
         "have no class. Retrain with an 'O' label.",
+        # libraries
+        "library.panicked": "{library} failed on this input because of a bug in that library: {reason}. "
+        "Remove the text from the input, and report the bug to the project of {library}.",
         # devices
         "device.not_available": "device {device} was asked for and is not available: {reason}. "
         "Use --device cpu or mend the driver.",

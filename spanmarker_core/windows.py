@@ -8,12 +8,13 @@ that every candidate span of up to `entity_max_length` words lies whole inside t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from spanmarker_core.encoded import EncodedSentence, EncodedSentences
-from spanmarker_core.errors import CoreError
+from spanmarker_core.errors import CoreError, panics_as_errors
 from spanmarker_core.ragged import ragged_offsets, ragged_ranges, ragged_take
 from spanmarker_core.window_plan import Plan, plan_blocks, plan_sentences, plan_surroundings
 from spanmarker_core.words import pretokenized_words, split_words
@@ -165,16 +166,14 @@ class Packer:
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[EncodedSentence]:
         """Encode sentences that are lists of words."""
-        encodings = self.tokenizer.encode_batch(
-            [list(words) for words in sentences], is_pretokenized=True, add_special_tokens=False
-        )
+        encodings = self._encode_batch([list(words) for words in sentences], is_pretokenized=True)
         unknown = [np.full(len(words), -1, np.int64) for words in sentences]
         return [self._encoded(*_ids(e), chars, chars) for e, chars in zip(encodings, unknown, strict=True)]
 
     def encode_texts(self, texts: Sequence[str]) -> list[EncodedSentence]:
         """Encode sentences that are raw text, cut into words by the bundle's splitter."""
         if self.splitter == "tokenizer.v1":
-            encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+            encodings = self._encode_batch(list(texts), is_pretokenized=False)
             return [
                 self._encoded(np.array(e.ids, np.int32), *pretokenized_words(e, text))
                 for e, text in zip(encodings, texts, strict=True)
@@ -184,8 +183,12 @@ class Packer:
             [text[start:end] for start, end in zip(*bounds, strict=True)]
             for text, bounds in zip(texts, chars, strict=True)
         ]
-        encodings = self.tokenizer.encode_batch(words, is_pretokenized=True, add_special_tokens=False)
+        encodings = self._encode_batch(words, is_pretokenized=True)
         return [self._encoded(*_ids(e), *bounds) for e, bounds in zip(encodings, chars, strict=True)]
+
+    def _encode_batch(self, inputs: list[Any], is_pretokenized: bool) -> list[Encoding]:
+        with panics_as_errors("tokenizers"):
+            return self.tokenizer.encode_batch(inputs, is_pretokenized=is_pretokenized, add_special_tokens=False)
 
     def _encoded(
         self, token_ids: np.ndarray, word_ids: np.ndarray, char_start: np.ndarray, char_end: np.ndarray
