@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.annotated_read import AnnotatedBatch, content_of, read_annotated
+from pipelines.annotated_read import AnnotatedBatch, content_of, iterate, read_annotated
+from pipelines.careful import ENDS_PROCESS, CarefulAttempt, Killed
 from pipelines.gold import Aligned, AnnotatedDocument, align, problem, with_gold
 from pipelines.group import Group, Step, reject_of
 from pipelines.layout import table_path
@@ -38,12 +39,21 @@ from schemas.shards import Shard
 from spanmarker_core.data.summary import DataSummary
 
 
-def prepare_annotated(shard: Shard, task: AnnotatedTask, packing: Packing, progress: Progress | None = None) -> Entry:
+def prepare_annotated(
+    shard: Shard,
+    task: AnnotatedTask,
+    packing: Packing,
+    progress: Progress | None = None,
+    careful: CarefulAttempt | None = None,
+) -> Entry:
     """Write one shard's windows, what became of its documents and annotations, commit its entry, return it.
 
     Args:
-        shard, task, progress: as in `run_shard`.
+        shard: what to read.
+        task: how, and where the files go.
         packing: that the task describes.
+        progress: called after each run of windows; documents count when their group is done.
+        careful: rejects what ends a process; None leaves that to fate.
 
     Raises:
         PipelineError, OSError: as `prepare_shard`.
@@ -57,7 +67,10 @@ def prepare_annotated(shard: Shard, task: AnnotatedTask, packing: Packing, progr
         writers = {
             table.name: stack.enter_context(table_writer(url[table.name], table, footer)) for table in _TABLES[1:]
         }
-        for batch in tally.timed_each("read", read_annotated(shard, task)):
+        batches = read_annotated(shard, task, iterate if careful is None else careful.records)
+        if careful is not None:
+            batches = _without_killers(batches, careful)
+        for batch in tally.timed_each("read", batches):
             tally.counts["read"] += len(batch.documents) + sum(reject.n_documents for reject in batch.rejects)
             for part in work.parts(batch):
                 for step in work.runs(part):
@@ -81,6 +94,42 @@ def prepare_annotated(shard: Shard, task: AnnotatedTask, packing: Packing, progr
 _TABLES = (ANNOTATED_SAMPLES, DOCUMENTS, REJECTS, GOLD_PROBLEMS)
 
 
+def _without_killers(batches: Iterator[AnnotatedBatch], careful: CarefulAttempt) -> Iterator[AnnotatedBatch]:
+    """Yield the documents of batches that don't end a process, and rejects of those that do."""
+    for batch in batches:
+        documents, rejects = batch.documents, batch.rejects
+
+        def work(start: int, end: int, documents: list[AnnotatedDocument] = documents) -> None:
+            careful.run(try_annotated, documents[start:end])
+
+        for start, end, outcome in isolate(len(documents), work):
+            if isinstance(outcome, Killed):
+                inputs = _inputs(documents[start : start + 1])
+                rejects.append(reject_of(inputs, 0, outcome.stage, ENDS_PROCESS, str(outcome)))
+            else:
+                yield AnnotatedBatch(documents[start:end], rejects)
+                rejects = []
+        if rejects:
+            yield AnnotatedBatch([], rejects)
+
+
+def try_annotated(documents: list[AnnotatedDocument], task: AnnotatedTask, packing: Packing) -> Iterator[str]:
+    """Do to documents what `prepare_annotated` does, and forget the result.
+
+    Args:
+        documents: the documents.
+        task: the shard task.
+        packing: that the task describes.
+
+    Yields:
+        The name of each stage as it begins.
+    """
+    yield "pack"
+    work = _Work(task, packing, Tally(), DataSummary(), Counter())
+    for _ in work.runs(work.part(documents)):
+        pass
+
+
 @dataclass(slots=True)
 class _Part:
     """Documents that are dealt with together; `kept` has a row for each entity in their windows, as these come."""
@@ -102,7 +151,7 @@ class _Work:
     def parts(self, batch: AnnotatedBatch) -> Iterator[_Part]:
         """Yield the documents in parts, all in one unless some fail."""
         rejects = batch.rejects
-        for start, _, outcome in isolate(len(batch.documents), lambda a, b: self._part(batch.documents[a:b])):
+        for start, _, outcome in isolate(len(batch.documents), lambda a, b: self.part(batch.documents[a:b])):
             if isinstance(outcome, Exception):
                 inputs = _inputs(batch.documents[start : start + 1])
                 rejects.append(reject_of(inputs, 0, "pack", "pack_failed", describe(outcome)))
@@ -110,11 +159,12 @@ class _Work:
             outcome.group.rejects, rejects = rejects, []
             yield outcome
         if rejects:
-            part = self._part([])
+            part = self.part([])
             part.group.rejects = rejects
             yield part
 
-    def _part(self, documents: list[AnnotatedDocument]) -> _Part:
+    def part(self, documents: list[AnnotatedDocument]) -> _Part:
+        """Return documents with their sentences encoded and their annotations aligned."""
         inputs = _inputs(documents)
         if documents and documents[0].sentences is not None:
             rows = _sentence_rows(documents)

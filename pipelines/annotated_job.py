@@ -86,6 +86,7 @@ class AnnotatedWork:
             scheme=self._scheme,
             max_shard_bytes=job.max_shard_bytes,
             job=digest,
+            max_bytes=int(job.worker_memory),
         )
 
     def task(self, digest: str) -> AnnotatedTask:

@@ -16,7 +16,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.annotated_read import columns_of, dataset_content
+from pipelines.annotated_read import ENTITIES, columns_of, dataset_content
 from pipelines.content import groups_in, parquet_content
 from pipelines.errors import PipelineError
 from pipelines.patterns import patterns_of
@@ -24,15 +24,18 @@ from pipelines.plan import (
     HEAD_BYTES,
     BadColumns,
     Faults,
+    Range,
     decompressed_head,
+    file_shards,
     input_files,
     is_string,
     keys_in,
     line_ranges,
-    make_shard,
+    opened_parquet,
     parquet_ranges,
     refuse,
     refuse_nothing,
+    unreadable_shard,
     whole_line,
 )
 from pipelines.storage import ContentIdentity, is_storage_fault, open_input, resolve
@@ -40,6 +43,7 @@ from pipelines.storage.urls import is_local
 from schemas.shards import Shard
 from spanmarker_core.data import CONLL_SUFFIXES
 from spanmarker_core.data.hf import dataset_records, is_dataset_folder
+from spanmarker_core.data.jsonl import SENTENCE_KEYS
 from spanmarker_core.errors import CoreError
 from spanmarker_core.labels import TAG_SCHEMES, check_tag_scheme
 
@@ -56,8 +60,6 @@ KINDS = {
 #: Formats of shards that a scheme is for; the others hold spans.
 _TAGGED = ("sentences.conll", "sentences.dataset")
 
-_Range = tuple[int, int, int, str]  # start, end, bytes, content
-
 
 def plan_annotated(
     patterns: Iterable[str],
@@ -68,37 +70,49 @@ def plan_annotated(
     scheme: str | None,
     max_shard_bytes: int,
     job: str,
+    max_bytes: int = 0,
 ) -> Iterator[Shard]:
     """Yield the shards of all annotated data that match `patterns`, sorted by path.
 
+    A file that lacks columns is a shard of format `unreadable`, unless no file has them.
+
     Args:
-        patterns, output, max_shard_bytes, job: as in `plan_shards`.
-        id_column, text_column: of documents.
+        patterns: paths or URLs with wildcards.
+        output: the output folder, which must not hold inputs.
+        id_column: column or key of the ids of documents.
+        text_column: column or key of their texts.
         scheme: of tags; None is for data without.
+        max_shard_bytes: approximate size of a shard.
+        job: digest of the job identity, part of each shard's name.
+        max_bytes: memory that looking at a file may take; 0 is no limit.
 
     Raises:
         PipelineError: `input.*`; faults of files are collected over all files before they are raised.
-        CoreError: `data.scheme_needed`, `data.bad_dataset`, `data.scheme_mismatch`: also for a scheme that nothing
-            is read by.
+        CoreError: `data.scheme_needed`, `data.scheme_mismatch`: also for a scheme that nothing is read by.
     """
     known = patterns_of(list(patterns))
     faults: Faults = {"input.not_a_file": [], "input.not_annotated": [], "input.bad_annotated": []}
-    found, tagged = None, False
+    found, fits, tagged = None, False, False
     inside = output.rstrip("/") + "/"
     for path, size, _ in input_files(known, inside, faults["input.not_a_file"], _is_dataset):
         found = found or path
         try:
-            for shard in _shards(path, size, (id_column, text_column), scheme, max_shard_bytes, job):
+            args = ((id_column, text_column), scheme, max_shard_bytes)
+            for shard in file_shards(path, size, job, max_bytes, _ranges, *args):
                 tagged = tagged or shard.format in _TAGGED
+                fits = fits or shard.format != "unreadable"
                 yield shard
         except BadColumns as error:
             faults["input.bad_annotated"].append(f"{path}: {error}")
+            yield unreadable_shard(path, size, job, str(error))
         except _NotAnnotated:
             faults["input.not_annotated"].append(path)
         except OSError as error:
             raise PipelineError("input.not_readable", path=path, reason=error) from error
     if found is None:
         refuse_nothing(known, faults)
+    if fits:
+        del faults["input.bad_annotated"]
     refuse(faults, KINDS, id_column, text_column)
     if scheme not in (None, "spans") and not tagged:
         raise CoreError("data.scheme_mismatch", path=found, holds="spans", scheme=scheme, schemes="spans, or none")
@@ -113,23 +127,14 @@ def _is_dataset(folder: str) -> bool:
     return is_local(fs) and is_dataset_folder(Path(path))
 
 
-def _shards(
-    path: str, size: int, columns: tuple[str, str], scheme: str | None, max_shard_bytes: int, job: str
-) -> Iterator[Shard]:
-    for part, (form, (start, end, n_bytes, content)) in enumerate(
-        _ranges(path, size, columns, scheme, max_shard_bytes)
-    ):
-        yield make_shard(path, form, part, start, end, (), n_bytes, content, job)
-
-
 def _ranges(
     path: str, size: int, columns: tuple[str, str], scheme: str | None, max_shard_bytes: int
-) -> Iterator[tuple[str, _Range]]:
+) -> Iterator[Range]:
     """Yield the format and the range of each shard of a file or folder."""
     if _is_dataset(path):
         dataset_records(path, scheme)  # which refuses what can't be read
         n_bytes = sum(file.stat().st_size for file in Path(path).iterdir())
-        yield "sentences.dataset", (0, 0, n_bytes, dataset_content(path))
+        yield "sentences.dataset", 0, 0, n_bytes, dataset_content(path)
         return
     kind = next((kind for ending, kind in KINDS.items() if path.lower().endswith(ending)), None)
     if kind is None:
@@ -137,21 +142,15 @@ def _ranges(
     with open_input(path) as file:
         content = ContentIdentity(path, file)
         if kind == "parquet":
-            try:
-                parquet = pq.ParquetFile(file)
-            except (pa.ArrowException, OSError) as error:
-                if is_storage_fault(error):
-                    raise
-                yield "unreadable", (0, 0, size, content.of([(0, size)]))
-                return
+            parquet = opened_parquet(file, size, (*columns, *SENTENCE_KEYS, ENTITIES))
             form = _form_of_schema(parquet.schema_arrow, columns)
             for range_ in _parquet(parquet, content, form, columns, max_shard_bytes):
-                yield f"{form}.parquet", range_
+                yield f"{form}.parquet", *range_
         elif kind == "jsonl":
             form = _form(keys_in(file.read(HEAD_BYTES)), columns)
             cut = _document_ranges if form == "sentences" else line_ranges
             for start, end in cut(file, size, max_shard_bytes):
-                yield f"{form}.jsonl", (start, end, end - start, content.of([(start, end)]))
+                yield f"{form}.jsonl", start, end, end - start, content.of([(start, end)])
         else:
             if kind == "conll":
                 if scheme is None:
@@ -160,7 +159,7 @@ def _ranges(
                 form = "sentences"
             else:
                 form = _form(keys_in(decompressed_head(file, kind)), columns)
-            yield f"{form}.{kind}", (0, size, size, content.of([(0, size)]))
+            yield f"{form}.{kind}", 0, size, size, content.of([(0, size)])
 
 
 def _form(names: Iterable[str], columns: tuple[str, str]) -> str:
@@ -216,7 +215,8 @@ def _form_of_schema(schema: pa.Schema, columns: tuple[str, str]) -> str:
 
 def _parquet(
     parquet: pq.ParquetFile, content: ContentIdentity, form: str, columns: tuple[str, str], max_shard_bytes: int
-) -> Iterator[_Range]:
+) -> Iterator[tuple[int, int, int, str]]:
+    """Yield start, end, bytes and content of each range of rows that parts no document."""
     named = columns_of(form, *columns)
     ranges = parquet_ranges(parquet, content, named, max_shard_bytes)
     if form == "documents":
@@ -237,13 +237,25 @@ def _next_document_row(parquet: pq.ParquetFile, row: int) -> int:
     for group in range(parquet.num_row_groups):
         n_rows = parquet.metadata.row_group(group).num_rows
         if first_of_group + n_rows > row:
-            ids = parquet.read_row_group(group, columns=["document_id"])["document_id"].to_pylist()
+            ids = _document_ids(parquet, group)
             for place in range(max(0, row - first_of_group), n_rows):
                 document_id = ids[place] if document_id is None else document_id
                 if ids[place] is not None and ids[place] != document_id:
                     return first_of_group + place
         first_of_group += n_rows
     return first_of_group
+
+
+def _document_ids(parquet: pq.ParquetFile, group: int) -> list[Any]:
+    """Return the ids in a row group; none where it can't be read, so that a shard reaches beyond it."""
+    try:
+        ids = parquet.read_row_group(group, columns=["document_id"])["document_id"].to_pylist()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and is_storage_fault(error):
+            raise
+        ids = []
+    n_rows = parquet.metadata.row_group(group).num_rows
+    return ids if len(ids) == n_rows else [None] * n_rows
 
 
 def _document_ranges(file: IO[bytes], size: int, max_shard_bytes: int) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,7 @@ here: an annotation that does not is no bad record.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -58,14 +58,26 @@ def columns_of(form: str, id_column: str, text_column: str) -> tuple[str, ...]:
     return SENTENCE_KEYS if form == "sentences" else (id_column, text_column, ENTITIES)
 
 
-def read_annotated(shard: Shard, task: AnnotatedTask) -> Iterator[AnnotatedBatch]:
+def iterate(shard: Shard, read: Callable[..., Iterator[Any]], *args: Any) -> Iterator[Any]:
+    """Return what `read(shard, *args)` yields: `CarefulAttempt.records` without the care."""
+    return read(shard, *args)
+
+
+def read_annotated(
+    shard: Shard, task: AnnotatedTask, records: Callable[..., Iterator[Any]] = iterate
+) -> Iterator[AnnotatedBatch]:
     """Yield the documents of a shard in bounded batches; a document is never parted.
+
+    Args:
+        shard: what to read.
+        task: names columns and the scheme of tags.
+        records: how records are read: `iterate`, or `CarefulAttempt.records`.
 
     Raises:
         OSError: the storage failed.
     """
     batch, n_bytes = AnnotatedBatch(), 0
-    for item in _documents(shard, task):
+    for item in _documents(shard, task, records):
         if isinstance(item, Reject):
             batch.rejects.append(item)
         else:
@@ -96,21 +108,27 @@ def dataset_content(folder: str) -> str:
     return text_content(os.path.join(folder, name) for name in sorted(os.listdir(folder)))
 
 
-def _documents(shard: Shard, task: AnnotatedTask) -> Iterator[AnnotatedDocument | Reject]:
+def _documents(
+    shard: Shard, task: AnnotatedTask, records: Callable[..., Iterator[Any]]
+) -> Iterator[AnnotatedDocument | Reject]:
     form, _, kind = shard.format.partition(".")
     if not kind:
         yield from read_nothing(shard)
     elif form == "documents":
         seen: set[str] = set()
-        for item in _values(shard, kind, columns_of(form, task.id_column, task.text_column)):
+        for item in records(shard, _values, columns_of(form, task.id_column, task.text_column)):
             yield item if isinstance(item, Reject) else _document(shard.source, item, task, seen)
     else:
-        read = {"conll": _conll, "dataset": _dataset}.get(kind, _sentences)
-        yield from _joined(shard.source, read(shard, task))
+        if kind in ("conll", "dataset"):
+            sentences = records(shard, _conll if kind == "conll" else _dataset, task)
+        else:
+            sentences = _sentences(shard, records(shard, _values, SENTENCE_KEYS))
+        yield from _joined(shard.source, sentences)
 
 
-def _values(shard: Shard, kind: str, columns: tuple[str, ...]) -> Iterator[_Values | Reject]:
+def _values(shard: Shard, columns: tuple[str, ...]) -> Iterator[_Values | Reject]:
     """Yield what each record of a JSONL or Parquet shard holds; a reject of one counts as a document."""
+    kind = shard.format.partition(".")[2]
     shard = replace(shard, format=kind)
     if kind == "parquet":
         for rows in parquet_rows(shard, list(columns)):
@@ -162,9 +180,9 @@ def _document(source: str, item: _Values, task: AnnotatedTask, seen: set[str]) -
         return replace(rejected, document_id=record.document_id, n_characters=len(record.text))
 
 
-def _sentences(shard: Shard, task: AnnotatedTask) -> Iterator[_Placed | Reject]:
+def _sentences(shard: Shard, records: Iterable[_Values | Reject]) -> Iterator[_Placed | Reject]:
     kind, order = shard.format.partition(".")[2], DocumentOrder()
-    for item in _values(shard, kind, SENTENCE_KEYS):
+    for item in records:
         if isinstance(item, Reject):
             yield replace(item, n_documents=0)
             continue

@@ -48,7 +48,7 @@ def parquet_content(
         if metadata.row_group(group).num_rows
         for leaf in leaves_of(metadata, columns)
     ]
-    return f"{kinds} {content.of(map(_chunk_range, chunks))}"
+    return f"{kinds} {content.of(map(chunk_range, chunks))}"
 
 
 def leaves_of(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> list[int]:
@@ -86,7 +86,8 @@ def groups_in(metadata: pq.FileMetaData, start: int, end: int) -> list[int]:
     return groups
 
 
-def _chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Return the bytes [start, end) of a file in which a column chunk lies, as the footer says."""
     start = chunk.data_page_offset
     if chunk.dictionary_page_offset:
         start = min(start, chunk.dictionary_page_offset)

@@ -13,7 +13,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.errors import PipelineError
-from pipelines.storage import is_storage_fault, join, open_input, publish, remove, writing
+from pipelines.isolation import ProcessDied, shared_process
+from pipelines.storage import (
+    given_options,
+    is_storage_fault,
+    join,
+    open_input,
+    publish,
+    remove,
+    use_options,
+    writing,
+)
 from schemas.manifest import ENTRIES, Entry
 
 #: Rows of a row group, which is what is read to find one entry.
@@ -89,7 +99,9 @@ def replace(output: str, rows: Iterable[pa.RecordBatch]) -> None:
                 empty = False
                 file = stack.enter_context(publish(path))
                 stack.enter_context(writing(path))
-                writer = stack.enter_context(pq.ParquetWriter(file, ENTRIES.schema, compression="zstd"))
+                writer = stack.enter_context(
+                    pq.ParquetWriter(file, ENTRIES.schema, compression="zstd", write_page_checksum=True)
+                )
             writer.write_table(group, row_group_size=len(group))
     if empty:
         with writing(path):
@@ -119,11 +131,21 @@ def _opened(output: str) -> Iterator[pq.ParquetFile | None]:
             if file is None:
                 yield None
                 return
-            parquet = pq.ParquetFile(file)
+            if not path.startswith("memory://"):  # There, each process has files of its own.
+                shared_process().call(_check, given_options(), path)
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
             found = (parquet.schema_arrow.metadata or {}).get(b"spanmarker.schema_version", b"none").decode()
             if found != str(ENTRIES.version):
                 raise pa.ArrowInvalid(f"it is of version {found}, and this program reads {ENTRIES.version}")
             yield parquet
-    except (pa.ArrowException, OSError) as error:
-        code = "output.not_readable" if is_storage_fault(error) else "output.table_damaged"
+    except (pa.ArrowException, OSError, UnicodeDecodeError, ProcessDied) as error:
+        damaged = not isinstance(error, OSError) or not is_storage_fault(error)
+        code = "output.table_damaged" if damaged else "output.not_readable"
         raise PipelineError(code, path=path, reason=error) from error
+
+
+def _check(options: tuple[str, ...], path: str) -> None:
+    """Open the table, which may end the process if the file is damaged."""
+    use_options(options)
+    with open_input(path) as file:
+        pq.ParquetFile(file)

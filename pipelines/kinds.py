@@ -71,6 +71,7 @@ class _CorpusWork:
             text_column=self.job.text_column,
             max_shard_bytes=self.job.max_shard_bytes,
             job=digest,
+            max_bytes=int(self.job.worker_memory),
         )
 
     def task(self, digest: str) -> Task:

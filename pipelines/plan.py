@@ -8,7 +8,10 @@ How files are cut:
 - JSONL in gzip or zstd can't be entered in the middle: one shard a file, read as a stream.
 - Text files (.txt, .md): each file is a document whose id is its path below the folder before the
   pattern's first wildcard ("docs/**/*.txt" gives "a/b.txt"). Groups of them make a shard.
-- A file that can't be opened as what it claims to be: a shard that will write one reject.
+- A file that can't be opened as what it claims to be, or lacks the columns that other files have: a shard that will
+  write one reject.
+
+Each file is looked at in an isolated process: one that crashes the library that reads it is rejected as well.
 """
 
 import contextlib
@@ -17,17 +20,19 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.content import digest_of, leaves_of, parquet_content, text_content
+from pipelines.content import chunk_range, digest_of, leaves_of, parquet_content, text_content
 from pipelines.errors import PipelineError
+from pipelines.isolation import ProcessDied, shared_process
 from pipelines.patterns import Found, Pattern, patterns_of
-from pipelines.stages.read import DAMAGE, decompressed
-from pipelines.storage import ContentIdentity, is_storage_fault, open_input
+from pipelines.stages.read import DamagedFile, decompressed
+from pipelines.storage import ContentIdentity, given_options, is_storage_fault, open_input, use_options
 from schemas.shards import Shard
+from spanmarker_core.errors import CodedError
 
 #: Endings of file names and the format each stands for.
 FORMATS = {
@@ -53,30 +58,40 @@ HEAD_BYTES = 1 << 20
 
 
 def plan_shards(
-    patterns: Iterable[str], *, output: str, id_column: str, text_column: str, max_shard_bytes: int, job: str
+    patterns: Iterable[str],
+    *,
+    output: str,
+    id_column: str,
+    text_column: str,
+    max_shard_bytes: int,
+    job: str,
+    max_bytes: int = 0,
 ) -> Iterator[Shard]:
     """Yield the shards of all files that match `patterns`, sorted by path.
 
-    A file that matches twice, under several names too, counts once.
+    A file that matches twice, under several names too, counts once. One without the columns is a shard of format
+    `unreadable`, unless no file has them: then the job is wrong, not the file.
 
     Args:
         patterns: paths or URLs with wildcards.
         output: the output folder, which must not hold inputs.
-        id_column, text_column: must be in every file whose columns can be seen.
+        id_column: column or key of the ids.
+        text_column: column or key of the texts.
         max_shard_bytes: size of a shard, about.
         job: digest of the job identity, part of each shard's name.
+        max_bytes: memory that looking at a file may take; 0 is no limit.
 
     Raises:
         PipelineError: `input.*`. Faults of files are collected over all files before they are raised.
     """
     known = patterns_of(list(patterns))
     faults: Faults = {"input.not_a_file": [], "input.unknown_format": [], "input.bad_columns": []}
-    found = False
+    found = fits = False
     inside = output.rstrip("/") + "/"
     matches = input_files(known, inside, faults["input.not_a_file"])
     for folder, files in itertools.groupby(matches, key=lambda match: match[2]):
         if folder is not None:  # text files below one folder, a run of them
-            found = True
+            found = fits = True
             yield from _text_shards(folder, ((path, size) for path, size, _ in files), max_shard_bytes, job)
             continue
         for path, size, _ in files:
@@ -86,13 +101,19 @@ def plan_shards(
                 faults["input.unknown_format"].append(path)
                 continue
             try:
-                yield from _file_shards(path, size, kind, id_column, text_column, max_shard_bytes, job)
+                args = (kind, id_column, text_column, max_shard_bytes)
+                for shard in file_shards(path, size, job, max_bytes, _file_ranges, *args):
+                    fits = fits or shard.format != "unreadable"
+                    yield shard
             except BadColumns as error:
                 faults["input.bad_columns"].append(f"{path}: {error}")
+                yield unreadable_shard(path, size, job, str(error))
             except OSError as error:
                 raise PipelineError("input.not_readable", path=path, reason=error) from error
     if not found:
         refuse_nothing(known, faults)
+    if fits:
+        del faults["input.bad_columns"]
     refuse(faults, FORMATS, id_column, text_column)
 
 
@@ -172,31 +193,146 @@ def input_files(
         yield found.path, found.size, folder or None
 
 
-def _file_shards(
-    path: str, size: int, kind: str, id_column: str, text_column: str, max_shard_bytes: int, job: str
+#: Part of a file that is to be a shard: its format, start, end, bytes and content.
+Range = tuple[str, int, int, int, str]
+
+
+def file_shards(
+    path: str, size: int, job: str, max_bytes: int, ranges: Callable[..., Iterator[Range]], *args: Any
 ) -> Iterator[Shard]:
+    """Yield the shards of one file; from where it can't be read or ends the process that reads it, one `unreadable`.
+
+    Args:
+        path: the file, or the folder that is an input as a whole.
+        size: its bytes.
+        job: digest of the job identity.
+        max_bytes: memory that looking at it may take; 0 is no limit.
+        ranges: called with path, size and `args`, in an isolated process.
+        args: further arguments of `ranges`.
+
+    Raises:
+        OSError: the storage failed.
+        Exception: what else `ranges` raises, but for `Unreadable`.
+    """
+    if path.startswith("memory://"):  # There, each process has files of its own.
+        found = ranges(path, size, *args)
+    else:
+        process = shared_process()
+        process.max_bytes = max_bytes
+        found = process.each(_with_options, given_options(), ranges, path, size, *args)
+    part = end = 0
+    try:
+        for kind, start, end, n_bytes, content in found:
+            yield make_shard(path, kind, part, start, end, (), n_bytes, content, job)
+            part += 1
+    except Unreadable as error:
+        yield unreadable_shard(path, size, job, str(error), part, end)
+    except ProcessDied as error:
+        yield unreadable_shard(path, size, job, f"a process that looked at it ended ({error})", part, end)
+
+
+def unreadable_shard(path: str, size: int, job: str, reason: str, part: int = 0, start: int = 0) -> Shard:
+    """Return the shard of a file that can't be read, or not from `start` on, which will write one reject.
+
+    Args:
+        path: the file.
+        size: its bytes.
+        job: digest of the job identity.
+        reason: what the reject will say.
+        part: number of the shard in its file.
+        start: row or byte from which on nothing can be read.
+    """
+    with open_input(path) as file:
+        content = ContentIdentity(path, file).of([(0, size)])
+    shard = make_shard(path, "unreadable", part, start, start, (), size, content, job)
+    return replace(shard, reason=" ".join(reason.split())[:500])
+
+
+class Unreadable(Exception):
+    """Why a file can't be read at all."""
+
+
+def _with_options(options: tuple[str, ...], ranges: Callable[..., Iterator[Range]], *args: Any) -> Iterator[Range]:
+    """Yield what `ranges(*args)` does, with these storage options. Runs in the isolated process."""
+    if options != given_options():
+        use_options(options)
+    return ranges(*args)
+
+
+def _file_ranges(
+    path: str, size: int, kind: str, id_column: str, text_column: str, max_shard_bytes: int
+) -> Iterator[Range]:
     with open_input(path) as file:
         content = ContentIdentity(path, file)
-        ranges: Iterable[tuple[int, int, int, str]]  # start, end, bytes, content
         if kind == "parquet":
-            try:
-                parquet = pq.ParquetFile(file)
-            except (pa.ArrowException, OSError) as error:
-                if is_storage_fault(error):
-                    raise
-                kind, ranges = "unreadable", [(0, 0, size, content.of([(0, size)]))]
-            else:
-                _check_schema(parquet.schema_arrow, id_column, text_column)
-                ranges = parquet_ranges(parquet, content, (id_column, text_column), max_shard_bytes)
+            parquet = opened_parquet(file, size, (id_column, text_column))
+            _check_schema(parquet.schema_arrow, id_column, text_column)
+            for range_ in parquet_ranges(parquet, content, (id_column, text_column), max_shard_bytes):
+                yield kind, *range_
         elif kind == "jsonl":
             _check_head(file.read(HEAD_BYTES), id_column, text_column)
-            bounds = line_ranges(file, size, max_shard_bytes)
-            ranges = ((start, end, end - start, content.of([(start, end)])) for start, end in bounds)
+            for start, end in line_ranges(file, size, max_shard_bytes):
+                yield kind, start, end, end - start, content.of([(start, end)])
         else:
             _check_head(decompressed_head(file, kind), id_column, text_column)
-            ranges = [(0, size, size, content.of([(0, size)]))]
-        for part, (start, end, n_bytes, identity) in enumerate(ranges):
-            yield make_shard(path, kind, part, start, end, (), n_bytes, identity, job)
+            yield kind, 0, size, size, content.of([(0, size)])
+
+
+def opened_parquet(file: IO[bytes], size: int, columns: tuple[str, ...]) -> pq.ParquetFile:
+    """Return a Parquet file whose footer is sound: it can be read, and what it says twice agrees.
+
+    Args:
+        file: the file.
+        size: its bytes.
+        columns: those that are wanted; what the footer says of others is not checked.
+
+    Raises:
+        Unreadable: the footer is damaged.
+        OSError: the storage failed.
+    """
+    try:
+        parquet = pq.ParquetFile(file)
+        problem = _footer_problem(parquet, size, columns)
+    except CodedError:
+        raise
+    except OSError as error:
+        if is_storage_fault(error):
+            raise
+        problem = str(error)
+    except Exception as error:  # Arrow's own, and Python's over names that are not UTF-8
+        problem = str(error)
+    if problem is not None:
+        raise Unreadable(f"it is not a sound Parquet file: {problem}")
+    return parquet
+
+
+def _footer_problem(parquet: pq.ParquetFile, size: int, columns: tuple[str, ...]) -> str | None:
+    """Return what in a footer contradicts itself or the size of the file; None if nothing does.
+
+    Rows are counted by the footer, so a wrong number there must not pass for the right one.
+    """
+    metadata, schema = parquet.metadata, parquet.schema
+    leaves = {index: schema.column(index) for index in range(metadata.num_columns)}
+    leaves = {index: leaf for index, leaf in leaves.items() if leaf.path.partition(".")[0] in columns}
+    rows = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if group.num_rows < 0:
+            return f"row group {number} has {group.num_rows} rows"
+        rows += group.num_rows
+        for index, leaf in leaves.items():
+            chunk = group.column(index)
+            if chunk.path_in_schema != leaf.path or chunk.physical_type != leaf.physical_type:
+                return f"column {index} of row group {number} is not the column of that number in the schema"
+            flat = leaf.max_repetition_level == 0
+            if chunk.num_values < 0 or (flat and chunk.num_values != group.num_rows):
+                return f"column {leaf.path!r} of row group {number} has {chunk.num_values} of {group.num_rows} values"
+            start, end = chunk_range(chunk)
+            if start < 0 or end < start or end > size or chunk.total_uncompressed_size < 0:
+                return f"column {leaf.path!r} of row group {number} lies outside the file"
+    if rows != metadata.num_rows:
+        return f"its row groups have {rows} rows, and the file {metadata.num_rows}"
+    return None
 
 
 def _check_schema(schema: pa.Schema, id_column: str, text_column: str) -> None:
@@ -245,7 +381,7 @@ def keys_in(head: bytes) -> dict[str, None]:
 def decompressed_head(file: IO[bytes], kind: str) -> bytes:
     """Return the first bytes of a compressed file, up to damage in it: that is the reader's to reject."""
     head = b""
-    with contextlib.suppress(*DAMAGE):
+    with contextlib.suppress(DamagedFile):
         for block in decompressed(file, kind):
             head += block
             if len(head) >= HEAD_BYTES:

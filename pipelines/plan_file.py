@@ -49,7 +49,10 @@ def save_shards(file: IO[bytes], path: str, shards: Iterable[Shard]) -> Iterator
 
 def line_of(shard: Shard) -> bytes:
     """Return a shard as a line of JSON, in ASCII: a name that is no Unicode is any program's to pass on."""
-    return json.dumps({name: getattr(shard, name) for name in _FIELDS}).encode() + b"\n"
+    values = {name: getattr(shard, name) for name in _FIELDS}
+    if not shard.reason:
+        del values["reason"]  # An earlier version doesn't know it.
+    return json.dumps(values).encode() + b"\n"
 
 
 def shard_of(line: bytes) -> Shard:

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pipelines.errors import PipelineError
 from pipelines.layout import TABLES, table_ending, table_path
 from pipelines.manifest import (
+    Found,
     committed_names,
     entry_rows,
     find_done,
@@ -33,6 +35,7 @@ from pipelines.manifest import (
 )
 from pipelines.names import NameSet, Sizes, keys_of, pages
 from pipelines.storage import join, names_in, remove_scratch
+from schemas.manifest import OtherVersion
 
 NONE = NameSet.of([])
 _TODO = re.compile(r"todo(-[0-9a-f]+)?")
@@ -92,8 +95,7 @@ def reconcile(
         keep_only(output, NONE)
         _remove_outputs(output, NONE, output_sizes(output))
         return Reconciled(NONE, forced=forced)
-    fold(output)
-    found = find_done(output)
+    found = _find_done(output, before_removal)
     unknown = _look_at_unknown(output, found.done - plan, found.done, job)
     orphaned = found.done - plan - unknown.superseded
     pruned = orphaned if prune else NONE
@@ -112,6 +114,22 @@ def reconcile(
         orphaned=orphaned - pruned,
         changed=unknown.changed,
     )
+
+
+def _find_done(output: str, before_removal: Callable[[], None]) -> Found:
+    """Return what is in the output after its entries were folded; an entry that is damaged is removed, not its shard.
+
+    Its outputs are then nobody's, and the shard is done again.
+    """
+    while True:
+        try:
+            fold(output)
+            return find_done(output)
+        except PipelineError as error:
+            if error.code != "output.damaged" or isinstance(error.__cause__, OtherVersion):
+                raise
+            before_removal()
+            remove_files([str(error.values["path"])])
 
 
 def _clear_engines(output: str) -> None:

@@ -67,6 +67,7 @@ def reject_rows(rejects: list[Reject]) -> pa.RecordBatch:
             "stage": reject.stage,
             "code": reject.code,
             "message": clean(reject.message),
+            "n_documents": reject.n_documents,
             "raw": reject.raw,
         }
         for reject in rejects

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines import CODE_VERSION
+from pipelines.careful import ENDS_PROCESS, CarefulAttempt, Killed
 from pipelines.content import content_now
 from pipelines.errors import PipelineError
 from pipelines.group import Group, Step, reject_of
@@ -33,7 +34,7 @@ from pipelines.prefetch import prefetch
 from pipelines.prepared import step_writer, steps
 from pipelines.rows import document_rows, reject_rows
 from pipelines.stages.pack import Encoded, document_edges, encode, pack, pack_runs
-from pipelines.stages.read import INPUTS, ReadBatch, read
+from pipelines.stages.read import INPUTS, ReadBatch, batched, read, read_records
 from pipelines.stages.split import split
 from pipelines.stages.tag import tag
 from pipelines.stages.write import TableWriter, table_writer
@@ -61,7 +62,13 @@ class Packing:
     context: Context
 
 
-def run_shard(shard: Shard, task: TagTask, model: Any, progress: Progress | None = None) -> Entry:
+def run_shard(
+    shard: Shard,
+    task: TagTask,
+    model: Any,
+    progress: Progress | None = None,
+    careful: CarefulAttempt | None = None,
+) -> Entry:
     """Tag one shard, publish its tables, commit its entry, return it.
 
     Args:
@@ -69,6 +76,7 @@ def run_shard(shard: Shard, task: TagTask, model: Any, progress: Progress | None
         task: how, and where the rows go.
         model: a loaded model (`spanmarker_core.load`), the one that `task` names.
         progress: called after each run of windows; documents count when their group is done.
+        careful: rejects what ends a process; None leaves that to fate.
 
     Raises:
         PipelineError: `output.not_writable`, `output.lock_lost`; `samples.damaged`; `input.changed` if what was read is
@@ -84,8 +92,10 @@ def run_shard(shard: Shard, task: TagTask, model: Any, progress: Progress | None
         if task.samples:
             made = steps(shard, task, tally)
         else:
-            made = _prepare(shard, task, Packing(model.packer, model.config.context), tally)
+            made = _prepare(shard, task, Packing(model.packer, model.config.context), tally, careful)
         for step in tally.timed_each("wait", stack.enter_context(closing(prefetch(made, _AHEAD)))):
+            if task.samples and careful is not None:
+                _reject_killers(step, careful)
             with tally.timed("tag"):
                 _tag_run(step, task, model)
             documents = _finish_group(step.group, writers, tally) if step.last else 0
@@ -101,12 +111,21 @@ def run_shard(shard: Shard, task: TagTask, model: Any, progress: Progress | None
     return commit_shard(tally.entry(shard, task, outputs), task)
 
 
-def prepare_shard(shard: Shard, task: Task, packing: Packing, progress: Progress | None = None) -> Entry:
+def prepare_shard(
+    shard: Shard,
+    task: Task,
+    packing: Packing,
+    progress: Progress | None = None,
+    careful: CarefulAttempt | None = None,
+) -> Entry:
     """Write one shard's samples and what else tagging needs of it, commit its entry, return it.
 
     Args:
-        shard, task, progress: as in `run_shard`.
+        shard: what to read.
+        task: how, and where the files go.
         packing: of the model that `task` names.
+        progress: as in `run_shard`.
+        careful: as in `run_shard`.
 
     Raises:
         PipelineError: `output.not_writable`, `output.lock_lost`; `input.changed` if what was read is not what was
@@ -116,7 +135,7 @@ def prepare_shard(shard: Shard, task: Task, packing: Packing, progress: Progress
     tally = Tally()
     with ExitStack() as stack:
         writer = stack.enter_context(step_writer(task.output, shard.name, footer_of(shard, task)))
-        made = stack.enter_context(closing(prefetch(_prepare(shard, task, packing, tally), _AHEAD)))
+        made = stack.enter_context(closing(prefetch(_prepare(shard, task, packing, tally, careful), _AHEAD)))
         for step in tally.timed_each("wait", made):
             step.group.count(step.arrive())
             with tally.timed("write"):
@@ -183,15 +202,80 @@ def isolate(count: int, work: Callable[[int, int], Any]) -> Iterator[tuple[int, 
         yield start, end, result
 
 
-def _prepare(shard: Shard, task: Task, packing: Packing, tally: Tally) -> Iterator[Step]:
+def _prepare(
+    shard: Shard, task: Task, packing: Packing, tally: Tally, careful: CarefulAttempt | None
+) -> Iterator[Step]:
     """Read, split, encode and pack; runs in the background thread."""
-    for batch in tally.timed_each("read", read(shard, task.id_column, task.text_column)):
+    if careful is None:
+        batches = read(shard, task.id_column, task.text_column)
+    else:
+        records = careful.records(shard, read_records, task.id_column, task.text_column)
+        batches = _without_killers(batched(records), careful)
+    for batch in tally.timed_each("read", batches):
         tally.counts["read"] += len(batch.documents) + sum(reject.n_documents for reject in batch.rejects)
         for group, encoded in _encoded(batch, task, packing.packer, tally):
             for run in tally.timed_each("pack", pack_runs(encoded, packing.packer, packing.context)):
                 failures = {document_id: describe(error) for document_id, error in run.failures.items()}
                 yield Step(group, run.samples, failures, run.last)
                 del run  # else it would be held while the next one is made
+
+
+def _without_killers(batches: Iterator[ReadBatch], careful: CarefulAttempt) -> Iterator[ReadBatch]:
+    """Yield the documents of batches that don't end a process, and rejects of those that do."""
+    for batch in batches:
+        documents, rejects = batch.documents, batch.rejects
+
+        def work(start: int, end: int, documents: pa.RecordBatch = documents) -> None:
+            careful.run(try_documents, documents.slice(start, end - start))
+
+        for start, end, outcome in isolate(len(documents), work):
+            if isinstance(outcome, Killed):
+                rejects.append(reject_of(documents, start, outcome.stage, ENDS_PROCESS, str(outcome)))
+            else:  # What it raises is dealt with where it does so again.
+                yield ReadBatch(documents.slice(start, end - start), rejects)
+                rejects = []
+        if rejects:
+            yield ReadBatch(documents.slice(0, 0), rejects)
+
+
+def try_documents(documents: pa.RecordBatch, task: Task, model: Any) -> Iterator[str]:
+    """Do to documents what a shard task does, and forget the result.
+
+    Args:
+        documents: INPUTS rows.
+        task: the shard task.
+        model: as `model_for` returns it for the task.
+
+    Yields:
+        The name of each stage as it begins.
+    """
+    packing = Packing(model.packer, model.config.context) if isinstance(task, TagTask) else model
+    yield "split"
+    sentences = split(documents, task.language)
+    yield "pack"
+    for run in pack_runs(encode(sentences, packing.packer), packing.packer, packing.context):
+        if isinstance(task, TagTask):
+            yield from try_samples(run.samples, task, model)
+
+
+def try_samples(samples: pa.RecordBatch, task: TagTask, model: Any) -> Iterator[str]:
+    """Tag SAMPLES rows and forget the result; arguments and what is yielded are those of `try_documents`."""
+    yield "tag"
+    tag(samples, model, task.decoder, task.threshold)
+
+
+def _reject_killers(step: Step, careful: CarefulAttempt) -> None:
+    """Reject the documents of a step whose windows end the process that tags them."""
+    group, samples = step.group, step.arrive()
+    edges = document_edges(samples["document_id"])
+
+    def work(start: int, end: int) -> None:
+        careful.run(try_samples, samples.slice(edges[start], edges[end] - edges[start]))
+
+    for start, _, outcome in isolate(len(edges) - 1, work):
+        if isinstance(outcome, Killed):
+            place = int(group.places(samples.slice(edges[start], 1))[0])
+            group.reject(place, outcome.stage, ENDS_PROCESS, str(outcome))
 
 
 def _encoded(batch: ReadBatch, task: Task, packer: Packer, tally: Tally) -> Iterator[tuple[Group, Encoded]]:

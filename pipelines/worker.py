@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pipelines import CODE_VERSION
 from pipelines.bundled import bundled_model_path
 from pipelines.errors import PipelineError
+from pipelines.exit_codes import EXIT_MEMORY, EXIT_STUCK
 from pipelines.manifest import finished_entry
 from pipelines.memory import rss_bytes
 from pipelines.storage import use_options
@@ -28,8 +29,6 @@ from spanmarker_core.errors import CodedError
 if TYPE_CHECKING:
     from spanmarker_core.windows import Packer
 
-#: How a process ends whose shard or model takes too long, and one that holds too much memory.
-EXIT_STUCK, EXIT_MEMORY = 70, 71
 #: Seconds that a model may take to load.
 LOAD_SECONDS = 600.0
 _WATCH_SECONDS = 0.5
@@ -153,14 +152,20 @@ def facts(task: Task) -> dict[str, str]:
     }
 
 
-def attempt(shard: Shard, task: Task, progress: Callable[[int, int, int], None] | None = None) -> Outcome:
+def attempt(
+    shard: Shard, task: Task, progress: Callable[[int, int, int], None] | None = None, careful: bool = False
+) -> Outcome:
     """Try to do one shard; see `Outcome`. Ends the process if that takes too long or too much memory.
 
     Args:
-        shard, task: what and how.
-        progress: as in `run_shard`.
+        shard: what to do.
+        task: how.
+        progress: called now and then with documents, words and bytes of text since the last call.
+        careful: whether to reject the documents that end a process, as on the last attempt: see `careful`. Time is then
+            limited for each step of the work, not for the shard.
     """
     from pipelines.annotated import prepare_annotated
+    from pipelines.careful import CarefulAttempt
     from pipelines.shard import describe, prepare_shard, run_shard
 
     with _busy:
@@ -168,12 +173,23 @@ def attempt(shard: Shard, task: Task, progress: Callable[[int, int, int], None] 
             model = _loaded(task)
             if (committed := finished_entry(task.output, shard.name)) is not None:
                 return Outcome("done", committed)  # by another attempt, such as one that was thought to be dead
-            with _watched(f"shard {shard.name}", task.shard_seconds, task.worker_bytes):
-                if isinstance(task, TagTask):
-                    return Outcome("done", run_shard(shard, task, model, progress))
-                if isinstance(task, AnnotatedTask):
-                    return Outcome("done", prepare_annotated(shard, task, model, progress))
-                return Outcome("done", prepare_shard(shard, task, model, progress))
+            run: Callable[..., Entry] = prepare_shard
+            if isinstance(task, TagTask):
+                run = run_shard
+            elif isinstance(task, AnnotatedTask):
+                run = prepare_annotated
+            if not careful:
+                with _watched(f"shard {shard.name}", task.shard_seconds, task.worker_bytes):
+                    return Outcome("done", run(shard, task, model, progress))
+            lock = threading.Lock()
+
+            def report(documents: int = 0, words: int = 0, n_bytes: int = 0) -> None:
+                with lock:  # Reading and tagging report from threads of their own.
+                    if progress is not None:
+                        progress(documents, words, n_bytes)
+
+            with _watched(f"shard {shard.name}", 0, task.worker_bytes), CarefulAttempt(task, report) as attempts:
+                return Outcome("done", run(shard, task, model, report, attempts))
         except PipelineError as error:
             if error.code in ("input.changed", "samples.damaged"):
                 return Outcome("changed", describe(error))

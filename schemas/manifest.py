@@ -3,6 +3,7 @@
 When there are many, entries move from their files into one table, `manifest/entries.parquet`, sorted by shard.
 """
 
+import hashlib
 import json
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -35,6 +36,10 @@ class Output:
     blake2b: str  # of the whole file, 128 bits, hexadecimal
 
 
+class OtherVersion(ValueError):
+    """An entry is of a version that this program doesn't read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A finished shard: its existence says that all `outputs` are whole and in place."""
@@ -56,12 +61,13 @@ class Entry:
     data: dict[str, Any] = field(default_factory=dict)  # of annotated data: their `DataSummary`
 
     def to_json(self, indent: int | None = None) -> bytes:
-        """Return the entry as JSON; file names that are no UTF-8 keep their bytes."""
+        """Return the entry as JSON, with a digest of itself; file names that are not UTF-8 keep their bytes."""
         values = {name: getattr(self, name) for name in _FIELDS}  # `asdict` copies everything, which takes long
         values["outputs"] = {
             table: {"rows": output.rows, "n_bytes": output.n_bytes, "blake2b": output.blake2b}
             for table, output in self.outputs.items()
         }
+        values["digest"] = _digest(values)
         return json.dumps(values, indent=indent, ensure_ascii=False).encode("utf-8", "surrogateescape")
 
     @classmethod
@@ -69,13 +75,22 @@ class Entry:
         """Return the entry that `to_json` wrote.
 
         Raises:
-            ValueError, KeyError, TypeError, AttributeError: it is none of this version.
+            OtherVersion: it is an entry of another version.
+            ValueError, KeyError, TypeError, AttributeError: it is damaged.
         """
         values = json.loads(content.decode("utf-8", "surrogateescape"))
+        digest = values.pop("digest", None)  # Entries of earlier releases have none.
+        if digest is not None and digest != _digest(values):
+            raise ValueError(f"its digest is not {digest}, as it says")
         if values["version"] != MANIFEST_VERSION:
-            raise ValueError(f"manifest version {values['version']}, and this program reads {MANIFEST_VERSION}")
+            raise OtherVersion(f"manifest version {values['version']}, and this program reads {MANIFEST_VERSION}")
         values["outputs"] = {table: Output(**output) for table, output in values["outputs"].items()}
         return cls(**values)
+
+
+def _digest(values: dict[str, Any]) -> str:
+    content = json.dumps(values, sort_keys=True).encode()
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 _FIELDS = tuple(each.name for each in fields(Entry))

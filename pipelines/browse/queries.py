@@ -43,6 +43,7 @@ _AT_ONCE = 2  # pages that ask at the same time; others wait
 _SPECIAL = re.compile("[*?\\[\\]{}\\\\\ud800-\udfff]")
 
 _COLUMNS = {table.name: list(table.schema.names) for table in (ANNOTATIONS, DOCUMENTS, REJECTS)}
+_COLUMNS[REJECTS.name].remove("n_documents")  # which outputs of version 1 lack
 _FILES = "read_parquet(?, filename = true, file_row_number = true, hive_partitioning = false)"
 
 

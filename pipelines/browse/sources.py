@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pipelines.browse.named import NamedFolders
 from pipelines.manifest import committed_entry
 from pipelines.plan import format_of
-from pipelines.stages.read import DAMAGE, Reject, clean, decompressed, parquet_rows
+from pipelines.stages.read import DamagedFile, Reject, clean, decompressed, parquet_rows
 from pipelines.storage import join, local_kind, open_input, resolve
 from pipelines.storage.urls import is_local
 from schemas.shards import Shard
@@ -133,7 +133,7 @@ class Sources:
             problem = _UNNAMED.format(source=source)
         except _LateError:
             problem = _LATE.format(source=source)
-        except DAMAGE:
+        except DamagedFile:
             pass  # From some place on it is not what was read.
         # What other content does to readers, and what keeps a file from being opened.
         except (pa.ArrowException, OSError, CodedError, ValueError, KeyError, RecursionError) as error:

@@ -83,6 +83,10 @@ class Tries:
         """Return how often a shard that has not come to its end has failed."""
         return self._failures.get(shard, 0)
 
+    def is_last(self, shard: str) -> bool:
+        """Tell whether the next attempt at a shard is its last, which rejects what ends a process."""
+        return self.failures(shard) >= TRIES - 1
+
     def again(self, shard: str, reason: str) -> bool:
         """Take note of an attempt that failed; return whether there is to be another."""
         failures = self.failures(shard) + 1

@@ -32,8 +32,9 @@ from typing import Any
 import numpy as np
 
 from pipelines.engines import GIVE_UP, KEPT, TRIES, Listener, Settings, failure, refuse_memory
-from pipelines.engines.processes import start, when_parent_ends, words_of
+from pipelines.engines.processes import start, when_parent_ends
 from pipelines.errors import EXIT_CODES, PipelineError
+from pipelines.exit_codes import describe_exit
 from pipelines.manifest import committed_entry, is_shard_name
 from pipelines.names import NameSet, Sizes, keys_of, pages
 from pipelines.plan_file import save_shards, shard_of
@@ -50,6 +51,8 @@ START_SECONDS = 600.0
 #: `failures/SHARD.changed.json` for one whose input changed.
 FAILURES = "failures"
 CHANGED = ".changed"
+#: Ending of the names of files there that say that an attempt at a shard is under way.
+BEGUN = ".begun"
 _POLL_SECONDS = 2.0
 _POLL_SHARE = 20  # looking takes at most one part in so many of the driver's time, however long the manifest is
 _CANCEL_SECONDS = 10.0  # to cancel what was handed in, before the process is killed
@@ -79,6 +82,8 @@ def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Liste
         _watch(connection, process, todo, task, listener)
         process.join(_CANCEL_SECONDS)
         todo.end()
+        for name in list(names_in(todo.failures, BEGUN)):  # of shards that are not planned any more
+            remove(join(todo.failures, f"{name}{BEGUN}"))
 
 
 def _end(process: BaseProcess) -> None:
@@ -211,7 +216,7 @@ def _hear(connection: Connection, process: BaseProcess) -> tuple[str, str | Pipe
         return connection.recv()
     except (EOFError, OSError):
         process.join()
-        return "failed", f"its process ended ({words_of(process.exitcode)})"
+        return "failed", f"its process ended ({describe_exit(process.exitcode)})"
 
 
 def _work(connection: Connection, todo: str, task: Task, settings: Settings) -> None:

@@ -26,11 +26,11 @@ from apache_beam.metrics.metric import Metrics
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions, StandardOptions
 
 from pipelines.engines import TRIES, Settings
-from pipelines.engines.beam import CHANGED, FAILURES
+from pipelines.engines.beam import BEGUN, CHANGED, FAILURES
 from pipelines.engines.processes import cores
 from pipelines.errors import PipelineError
 from pipelines.plan_file import shard_of
-from pipelines.storage import join, open_input, publish_bytes, use_options
+from pipelines.storage import exists, join, open_input, publish_bytes, remove, use_options
 from pipelines.task import Task
 from pipelines.threads import prepare_process
 from pipelines.worker import attempt, facts
@@ -82,6 +82,9 @@ class TagShards(beam.DoFn):
     def process(self, line: str) -> None:
         """Try the shard, up to TRIES times.
 
+        A file in `failures/` says that an attempt is under way. One that is there already is left of a process that the
+        shard, or something else, has ended: then whatever ends a process is rejected.
+
         Raises:
             RuntimeError: a fault of the job or of this process.
         """
@@ -89,11 +92,18 @@ class TagShards(beam.DoFn):
         if _broken:  # A runner that tries again in the process whose model is broken gets another process.
             os._exit(_EXIT_BROKEN)
         shard, start = shard_of(line.encode()), time.monotonic()
-        for _ in range(TRIES):
-            outcome = attempt(shard, self.task)
-            if outcome.kind != "failed":
-                break
-            _count("attempts_failed")
+        begun = join(self.task.output, FAILURES, f"{shard.name}{BEGUN}")
+        try:
+            ended_before = exists(begun)
+            publish_bytes(begun, b"")
+            for number in range(TRIES):
+                outcome = attempt(shard, self.task, careful=ended_before or number == TRIES - 1)
+                if outcome.kind != "failed":
+                    break
+                _count("attempts_failed")
+            remove(begun)
+        except (CodedError, OSError) as error:
+            raise _fault(error) from None
         if isinstance(outcome.value, Entry):
             _count_entry(outcome.value)
         elif outcome.kind in ("failed", "changed"):

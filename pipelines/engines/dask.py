@@ -124,6 +124,7 @@ class _Work:
     elsewhere: set[str] = field(default_factory=set)  # the workers that may take it; empty is all
     begun: bool = False  # whether a worker has begun the attempt that is under way
     given_up: bool = False
+    careful: bool = False  # whether the attempt under way is the last one, which rejects what ends a process
 
 
 @dataclass
@@ -277,7 +278,7 @@ class _Driver:
         self.attempts += 1
         number, name, work.begun = self.attempts, work.shard.name, False
         # Not as a wish (allow_other_workers): Dask forgets a task that had one while there was no worker at all.
-        failures = self.tries.failures(name)
+        failures, work.careful = self.tries.failures(name), self.tries.is_last(name)
         work.elsewhere = self.workers - {work.worker} if failures else set()
         future = self.client.submit(
             attempt_here,
@@ -285,6 +286,7 @@ class _Driver:
             self.task,
             self.topic,
             number,
+            work.careful,
             key=("spanmarker-shard", self.client.id, name, number),  # one name for all: a scheduler keeps each for ever
             resources=self.settings.resources or None,
             workers=list(work.elsewhere) or None,
@@ -297,7 +299,7 @@ class _Driver:
         except FutureCancelledError as error:
             if work.given_up:
                 return True
-            if self._nowhere(work):
+            if self._nowhere(work) or self._needs_care(work):
                 return False
             raise PipelineError("engine.lost", address=self.address, reason=error.reason) from error
         except OSError as error:  # Results come by way of the scheduler.
@@ -337,6 +339,10 @@ class _Driver:
     def _nowhere(self, work: _Work) -> bool:
         return bool(work.elsewhere) and work.elsewhere.isdisjoint(self.workers)
 
+    def _needs_care(self, work: _Work) -> bool:
+        """Tell whether the attempt that Dask goes on with elsewhere is the last one and doesn't know it."""
+        return self.tries.is_last(work.shard.name) and not work.careful
+
     def _failed(self, work: _Work, reason: str) -> bool:
         work.given_up = not self.tries.again(work.shard.name, reason)
         return work.given_up
@@ -353,7 +359,7 @@ class _Driver:
         # Dask itself gives the shard of a worker that ended to another one, so a second beginning tells of the end.
         lost = work.begun and self._failed(work, f"its worker {work.worker} ended or fell silent")
         work.worker, work.begun = worker, True
-        if lost:
+        if lost or self._needs_care(work):
             self.group.create_task(self._cancel(future))
 
     @contextmanager

@@ -21,13 +21,15 @@ async def facts_here(task: Task) -> dict[str, str]:
     return await asyncio.to_thread(facts, task)
 
 
-def attempt_here(shard: Shard, task: Task, topic: str, number: int) -> tuple[Outcome, str, Done]:
+def attempt_here(shard: Shard, task: Task, topic: str, number: int, careful: bool) -> tuple[Outcome, str, Done]:
     """Run in a Dask worker: attempt a shard, and return what came of it, where, and what was not told yet.
 
     Args:
-        shard, task: what and how.
+        shard: what to do.
+        task: how.
         topic: where the driver listens.
         number: of the attempt.
+        careful: whether it is the shard's last one, as in `attempt`.
     """
     prepare_process(task.threads)
     worker = get_worker()
@@ -45,4 +47,4 @@ def attempt_here(shard: Shard, task: Task, topic: str, number: int) -> tuple[Out
             untold, told = (0, 0, 0), time.monotonic()
 
     worker.log_event(topic, (number, worker.address, None))
-    return attempt(shard, task, progress), worker.address, untold
+    return attempt(shard, task, progress, careful), worker.address, untold

@@ -16,8 +16,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from pipelines.engines import TRIES, Listener, Settings, Tries, refuse_memory
-from pipelines.engines.processes import start, when_parent_ends, words_of
+from pipelines.engines.processes import start, when_parent_ends
 from pipelines.errors import PipelineError
+from pipelines.exit_codes import describe_exit
 from pipelines.task import Task
 from pipelines.threads import prepare_process
 from pipelines.worker import LOAD_SECONDS, attempt, facts
@@ -46,7 +47,7 @@ class _Worker:
     connection: Connection
     shard: Shard | None = None
     ready: bool = False
-    since: float = field(default_factory=time.monotonic)  # when it, or its shard, began
+    since: float = field(default_factory=time.monotonic)  # when it, or its shard, began, or gave its last sign of life
 
 
 @dataclass
@@ -90,6 +91,7 @@ class _Pool:
                 self.listener.started(values)
             self._feed(worker)
         elif kind == "progress" and worker.shard is not None:
+            worker.since = time.monotonic()
             self.listener.progressed(worker.shard.name, *values)
         elif kind == "done" and worker.shard is not None:
             self.tries.done(worker.shard.name)
@@ -122,12 +124,12 @@ class _Pool:
             return
         worker.since = time.monotonic()
         with contextlib.suppress(OSError):  # If it died meanwhile, the connection's end will tell.
-            worker.connection.send(worker.shard)
+            worker.connection.send((worker.shard, self.tries.is_last(worker.shard.name)))
 
     def _died(self, worker: _Worker) -> None:
         self.workers.remove(worker)
         self._join(worker)
-        why = words_of(worker.process.exitcode)
+        why = describe_exit(worker.process.exitcode)
         if not worker.ready:
             self.failed_starts += 1
             if self.failed_starts >= TRIES:
@@ -174,8 +176,9 @@ def work(connection: Connection, task: Task) -> None:
     except CodedError as error:
         connection.send(("fault", error))
         return
-    while (shard := connection.recv()) is not None:
-        outcome = attempt(shard, task, lambda *done: connection.send(("progress", done)))
+    while (given := connection.recv()) is not None:
+        shard, careful = given
+        outcome = attempt(shard, task, lambda *done: connection.send(("progress", done)), careful)
         connection.send((outcome.kind, outcome.value))
         if outcome.kind in ("broken", "fault"):
             return

@@ -1,4 +1,4 @@
-"""Processes that an engine starts on this machine: their begin, their end with their parent, what their end says."""
+"""Processes that an engine starts on this machine: how they start, and how they end with their parent."""
 
 import multiprocessing
 import os
@@ -8,14 +8,6 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
-
-from pipelines.worker import EXIT_MEMORY, EXIT_STUCK
-
-_WORDS = {
-    EXIT_STUCK: "a shard took longer than --shard-timeout, or the model too long to load",
-    EXIT_MEMORY: "it held more than --worker-memory",
-    -signal.SIGKILL: "killed: perhaps memory ran out",
-}
 
 
 def start(work: Callable[..., None], *values: Any, daemon: bool) -> tuple[BaseProcess, Connection]:
@@ -45,15 +37,6 @@ def when_parent_ends(deed: Callable[[], None]) -> None:
         deed()
 
     threading.Thread(target=watch, name="watch-parent", daemon=True).start()
-
-
-def words_of(exit_code: int | None) -> str:
-    """Return what the end of a process says.
-
-    >>> words_of(-9), words_of(1)
-    ('exit code -9: killed: perhaps memory ran out', 'exit code 1: a crash')
-    """
-    return f"exit code {exit_code}: {_WORDS.get(exit_code or 0, 'a crash')}"
 
 
 def cores() -> int:

@@ -5,14 +5,12 @@ trimming; only a byte order mark at the start of a file, which is no part of its
 """
 
 import json
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import zstandard
 
 from pipelines.storage import is_storage_fault, join, open_input, read_range
 from schemas.shards import Shard
@@ -31,6 +29,9 @@ MAX_BATCH_DOCUMENTS = 256
 MAX_BATCH_BYTES = 256 << 10
 #: Bytes of a record that a reject keeps.
 RAW_BYTES = 4096
+#: Bytes of a text, or of a line with its text, that is still a document. A larger one is rejected without being held
+#: in memory: work on a text takes many times its size, and a few kilobytes of compressed data can hold gigabytes.
+MAX_RECORD_BYTES = 64 << 20
 #: Ids remembered to find a second document of the same id; only compressed files have more in one shard.
 _MAX_IDS = 500_000
 _BLOCK = 1 << 16
@@ -49,7 +50,7 @@ class Reject:
     message: str
     raw: bytes | None
     n_characters: int = 0
-    n_documents: int = 1  # 0 for a file of which no document is known, more for a run of unreadable rows
+    n_documents: int = 1  # 0 where the number is unknown, as for a damaged file; more for a range of lost rows
 
 
 @dataclass(slots=True)
@@ -74,10 +75,24 @@ class Record:
 def read(shard: Shard, id_column: str, text_column: str) -> Iterator[ReadBatch]:
     """Yield the documents of a shard in bounded batches.
 
+    Args:
+        shard: what to read.
+        id_column: column or key of the ids.
+        text_column: column or key of the texts.
+
     Raises:
         OSError: the storage failed; faults of content become rejects.
     """
-    records = _READERS[shard.format](shard, id_column, text_column)
+    return batched(read_records(shard, id_column, text_column))
+
+
+def read_records(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
+    """Yield what is in each place of a shard, in order; arguments and errors are those of `read`."""
+    return _READERS[shard.format](shard, id_column, text_column)
+
+
+def batched(records: Iterable[Record | Reject]) -> Iterator[ReadBatch]:
+    """Check records and yield them in bounded batches."""
     batch = _Batch()
     seen: set[str] = set()
     for record in records:
@@ -152,6 +167,8 @@ def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
         return reject("null_text", "the text is null")
     if not isinstance(text, (str, bytes)):
         return reject("not_text", f"the text is {type(text).__name__}, not a string")
+    if isinstance(text, bytes) and len(text) > MAX_RECORD_BYTES:
+        return reject("too_large", f"the text has over {MAX_RECORD_BYTES:,} bytes, which is the limit")
     try:
         text, encoded = (text.decode(), text) if isinstance(text, bytes) else (text, text.encode())
     except UnicodeError as error:
@@ -217,6 +234,12 @@ def parquet_rows(shard: Shard, columns: list[str]) -> Iterator[tuple[int, pa.Rec
 def _group_rows(
     shard: Shard, batches: Iterator[pa.RecordBatch], row: int, start: int, end: int
 ) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
+    """Yield the rows [start, end) of a row group whose first row is `row`; rows that don't come are a reject.
+
+    The footer says how many rows there are. The data say otherwise where a page header is damaged: the reader then ends
+    early and raises nothing.
+    """
+    reason = "the data end before them"
     try:
         for batch in batches:
             if row + len(batch) > start:
@@ -228,9 +251,10 @@ def _group_rows(
     except (pa.ArrowException, OSError) as error:
         if is_storage_fault(error):
             raise
-        row = max(row, start)
-        message = f"rows {row} to {end - 1} can't be read: {error}"
-        yield Reject(None, shard.source, row, "read", "unreadable_rows", message, None, n_documents=end - row)
+        reason = str(error)
+    row = max(row, start)
+    message = f"rows {row} to {end - 1} can't be read: {reason}"
+    yield Reject(None, shard.source, row, "read", "unreadable_rows", message, None, n_documents=end - row)
 
 
 def _values(column: pa.Array) -> list[Any]:
@@ -252,73 +276,99 @@ def _read_jsonl(shard: Shard, id_column: str, text_column: str) -> Iterator[Reco
 def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
     """Yield (byte offset, line) for each line that is not blank; of a compressed file, up to the first damage in it.
 
+    Every byte of the range is in one line or in one reject: a line over `MAX_RECORD_BYTES` is a reject, and so is what
+    lies behind the last line that could be read.
+
     Raises:
         OSError: the storage failed.
     """
-    position = 0
-
-    def blocks(file: IO[bytes]) -> Iterator[bytes]:
-        nonlocal position
-        for block in decompressed(file, shard.format):
-            position += len(block)
-            yield block
-
+    plain = shard.format == "jsonl"
+    position = shard.start if plain else 0  # where the next line begins
     with open_input(shard.source) as file:
-        if shard.format == "jsonl":
-            lines = _lines(read_range(file, shard.start, shard.end), shard.start)
-        else:
-            lines = _lines(blocks(file), 0)
+        blocks = read_range(file, shard.start, shard.end) if plain else decompressed(file, shard.format)
         try:
-            for offset, line in lines:
+            for offset, line, n_bytes in _lines(blocks, position):
+                position = offset + n_bytes
                 line = line.removeprefix(_BOM) if offset == 0 else line
-                if line.strip():
+                if n_bytes > MAX_RECORD_BYTES + 1:
+                    message = f"the line has {n_bytes:,} bytes, and the limit is {MAX_RECORD_BYTES:,}"
+                    yield Reject(None, shard.source, offset, "read", "too_large", message, _head(line))
+                elif line.strip():
                     yield offset, line
-        except DAMAGE as error:
-            message = f"nothing can be read from byte {position} (uncompressed) on: {error}"
+        except DamagedFile as error:
+            message = f"nothing can be read from byte {position:,} (uncompressed) on: {error}"
             yield Reject(None, shard.source, position, "read", "damaged_file", message, None, n_documents=0)
+    if plain and position < shard.end:
+        message = f"bytes {position:,} to {shard.end - 1:,} can't be read: the file ends before them"
+        yield Reject(None, shard.source, position, "read", "damaged_file", message, None, n_documents=0)
 
 
-_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
-    "jsonl.gz": lambda: zlib.decompressobj(wbits=31),
-    "jsonl.zst": lambda: zstandard.ZstdDecompressor().decompressobj(),
-}
-
-
-#: What `decompressed` raises where the data is damaged or ends too soon.
-DAMAGE = (zlib.error, zstandard.ZstdError, EOFError)
+class DamagedFile(Exception):
+    """Compressed data is damaged or ends too soon."""
 
 
 def decompressed(file: IO[bytes], kind: str) -> Iterator[bytes]:
-    """Yield the content of one or more streams compressed as jsonl.gz or jsonl.zst, end to end."""
-    decompressor = _DECOMPRESSORS[kind]
-    stream = decompressor()
-    while block := file.read(_BLOCK):
-        while block:
-            if stream.eof:
-                stream = decompressor()
-            yield stream.decompress(block)
-            block = stream.unused_data
-    if not stream.eof:
-        raise EOFError("the file ends in the middle of its compressed data")
+    """Yield the content of one or more streams compressed as jsonl.gz or jsonl.zst, end to end, in bounded blocks.
+
+    Raises:
+        DamagedFile: the data is damaged, ends in the middle of a stream, or is not there at all.
+        OSError: the storage failed.
+    """
+    if not file.read(1):
+        raise DamagedFile("the file is empty")
+    file.seek(0)
+    stream = pa.CompressedInputStream(pa.PythonFile(_LeftOpen(file), mode="r"), _COMPRESSIONS[kind])
+    while True:
+        try:
+            block = stream.read(_BLOCK)
+        except (pa.ArrowException, OSError) as error:
+            if is_storage_fault(error):
+                raise
+            raise DamagedFile(str(error)) from None
+        if not block:
+            return
+        yield block
 
 
-def _lines(blocks: Iterable[bytes], position: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (byte offset, line without its newline) from blocks of bytes that begin at `position`.
+class _LeftOpen:
+    """A file that Arrow doesn't close when it is done with it."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.read = file.read
+
+    def close(self) -> None:
+        """Leave the file to whoever opened it."""
+
+
+_COMPRESSIONS = {"jsonl.gz": "gzip", "jsonl.zst": "zstd"}
+
+
+def _lines(blocks: Iterable[bytes], position: int) -> Iterator[tuple[int, bytes, int]]:
+    """Yield (byte offset, line without its newline, bytes with it) from blocks of bytes that begin at `position`.
+
+    Of a line over `MAX_RECORD_BYTES` only the beginning is held and yielded.
 
     >>> list(_lines([b"a\\nb", b"c\\n", b"d"], 10))
-    [(10, b'a'), (12, b'bc'), (15, b'd')]
+    [(10, b'a', 2), (12, b'bc', 3), (15, b'd', 1)]
     """
     parts: list[bytes] = []
+    n_bytes = 0  # of the line so far
     for block in blocks:
         *ended, rest = block.split(b"\n")
         for line in ended:
-            whole = b"".join([*parts, line])
-            yield position, whole
-            position += len(whole) + 1
-            parts = []
-        parts.append(rest)
-    if last := b"".join(parts):
-        yield position, last
+            n_bytes += len(line) + 1
+            yield position, b"".join([*parts, line]), n_bytes
+            position += n_bytes
+            parts, n_bytes = [], 0
+        n_bytes += len(rest)
+        if n_bytes <= MAX_RECORD_BYTES:
+            parts.append(rest)
+        else:
+            parts = [b"".join(parts)[:RAW_BYTES] or rest[:RAW_BYTES]]
+    if n_bytes:
+        yield position, b"".join(parts), n_bytes
 
 
 def _json_records(
@@ -367,8 +417,8 @@ def _read_text(shard: Shard, id_column: str, text_column: str) -> Iterator[Recor
     for name in shard.files:
         path = join(shard.source, name)
         with open_input(path) as file:
-            content = file.read().removeprefix(_BOM)
-        yield Record(path, 0, name, content, content)
+            content = file.read(len(_BOM) + MAX_RECORD_BYTES + 1)
+        yield Record(path, 0, name, content.removeprefix(_BOM), content)
 
 
 def _read_unreadable(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
@@ -379,8 +429,8 @@ def read_nothing(shard: Shard) -> Iterator[Reject]:
     """Yield the reject of a file that can't be opened as what it claims to be."""
     with open_input(shard.source) as file:
         raw = file.read(RAW_BYTES)
-    message = "the file can't be opened as what its name says: it is damaged, empty or something else"
-    yield Reject(None, shard.source, None, "read", "unreadable_file", message, raw, n_documents=0)
+    row = shard.start or None
+    yield Reject(None, shard.source, row, "read", "unreadable_file", shard.reason, raw, n_documents=0)
 
 
 _READERS: dict[str, Callable[[Shard, str, str], Iterator[Record | Reject]]] = {

@@ -26,7 +26,7 @@ from pipelines.storage.files import (
 )
 from pipelines.storage.folders import Listed, listing, local_kind, names_in, sizes_in
 from pipelines.storage.lock import Lease, check_lease, sole_writer
-from pipelines.storage.options import option_names, use_options
+from pipelines.storage.options import given_options, option_names, use_options
 from pipelines.storage.outputs import publish, publish_bytes, remove_scratch, writing
 from pipelines.storage.urls import absolute, join, resolve, spell
 
@@ -38,6 +38,7 @@ __all__ = [
     "absolute",
     "check_lease",
     "exists",
+    "given_options",
     "in_bucket",
     "is_storage_fault",
     "join",

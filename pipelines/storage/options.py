@@ -27,6 +27,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "az": {"use_listings_cache": False},
 }
 
+_given: tuple[str, ...] = ()
 _options: dict[str, dict[str, Any]] = {}  # kind of store, "" for all -> option -> value
 
 
@@ -54,8 +55,15 @@ def use_options(options: Sequence[str]) -> None:
         except (ValueError, RecursionError):
             content = value
         parsed.setdefault(FAMILIES.get(protocol, protocol), {})[key] = content
+    global _given
+    _given = tuple(options)
     _options.clear()
     _options.update(parsed)
+
+
+def given_options() -> tuple[str, ...]:
+    """Return the options in use, as `use_options` takes them, for another process."""
+    return _given
 
 
 def is_protocol(name: str) -> bool:

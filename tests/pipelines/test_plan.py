@@ -2,6 +2,7 @@ import gzip
 import itertools
 import os
 import pickle
+from collections import Counter
 from dataclasses import replace
 
 import pyarrow as pa
@@ -83,11 +84,12 @@ def test_small_row_groups_are_joined_and_large_ones_cut(tmp_path):
     assert max(shard.end - shard.start for shard in large) <= 20
 
 
-def test_rows_of_a_shard_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan, "MAX_SHARD_ROWS", 7)
-    found = shards(write_parquet(tmp_path / "a.parquet", documents(30)))
-    assert_covers(found, 30)
-    assert max(shard.end - shard.start for shard in found) <= 7
+def test_rows_of_a_shard_are_bounded(tmp_path):
+    count = 2 * plan.MAX_SHARD_ROWS + 1
+    pq.write_table(pa.table({"id": range(count), "text": [""] * count}), tmp_path / "a.parquet")
+    found = shards(tmp_path / "a.parquet")
+    assert_covers(found, count)
+    assert [shard.end - shard.start for shard in found] == [13_333, 13_334, 13_334]
 
 
 def test_other_columns_do_not_change_a_shard(tmp_path):
@@ -238,18 +240,37 @@ def test_missing_columns_are_named_for_all_files(tmp_path):
     (tmp_path / "e.jsonl.gz").write_bytes(gzip.compress(b'{"id": 1, "body": "x"}\n' * 9))
     (tmp_path / "f.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(b'{"no": 1, "text": "x"}\n'))
     with pytest.raises(PipelineError) as caught:
-        shards(tmp_path / "*")
-    message = str(caught.value)
+        shards(tmp_path / "[b-f]*")
     assert caught.value.code == "input.bad_columns"
-    assert "a.parquet" not in message
-    for part in (
-        "b.parquet: no 'text'; its columns: id, body",
-        "'id' is double, 'text' is int64",
-        "d.jsonl: no 'text'",
-        "e.jsonl.gz: no 'text' in its first records; their keys: id, body",
-        "f.jsonl.zst: no 'id' in its first records; their keys: no, text",
-    ):
-        assert part in message
+    expected = {
+        "b.parquet": "no 'text'; its columns: id, body",
+        "c.parquet": "'id' is double, 'text' is int64; its columns: id, text",
+        "d.jsonl": "no 'text' in its first records; their keys: id, body",
+        "e.jsonl.gz": "no 'text' in its first records; their keys: id, body",
+        "f.jsonl.zst": "no 'id' in its first records; their keys: no, text",
+    }
+    assert caught.value.values["files"] == "\n".join(f"  {tmp_path}/{name}: {why}" for name, why in expected.items())
+    good, *bad = shards(tmp_path / "*")  # Where one file has them, the others cost nothing but themselves.
+    assert (good.format, good.end) == ("parquet", 3)
+    assert {shard.source: shard.reason for shard in bad} == {
+        f"{tmp_path}/{name}": why for name, why in expected.items()
+    }
+    assert {shard.format for shard in bad} == {"unreadable"}
+
+
+def test_what_a_footer_says_twice_must_agree(tmp_path):
+    """One bit of a footer is changed: the file is read whole, or is one shard that can't be read."""
+    path = write_parquet(tmp_path / "a.parquet", documents(40), row_group_size=10)
+    whole = path.read_bytes()
+    good = write_parquet(tmp_path / "good.parquet", documents(1))  # so that columns that don't fit are one file's fault
+    kinds = Counter()
+    for position in range(len(whole) - int.from_bytes(whole[-8:-4], "little") - 8, len(whole), 7):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 1 << position % 8]) + whole[position + 1 :])
+        found = [shard for shard in shards(path, good) if shard.source == str(path)]
+        kinds[found[0].format] += 1
+        assert found[0].format == "unreadable" or found[-1].end == 40
+    assert kinds["unreadable"] > 20
+    assert kinds["parquet"] > 20
 
 
 def test_one_record_without_a_column_is_no_fault_of_the_file(tmp_path):

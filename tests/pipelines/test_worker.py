@@ -11,9 +11,10 @@ import pytest
 from pipelines import worker
 from pipelines.claim import claim
 from pipelines.errors import PipelineError
+from pipelines.exit_codes import EXIT_MEMORY, EXIT_STUCK
 from pipelines.jobs import TagJob
 from pipelines.manifest import identity_digest, make_folders
-from pipelines.worker import EXIT_MEMORY, EXIT_STUCK, attempt
+from pipelines.worker import attempt
 from spanmarker_core.bundle import read_info
 from tests.pipelines.helpers import documents, rows, write_jsonl
 from tests.pipelines.test_plan import shards
