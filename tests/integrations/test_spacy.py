@@ -195,6 +195,7 @@ def test_another_language_splits_by_its_own_rules(tiny_bundle):
         assert pipeline(tiny_bundle, name="de")("Obama war in Paris.").has_annotation("ENT_IOB")
 
 
+@pytest.mark.services
 def test_it_is_found_by_its_name_where_the_project_is_installed_and_runs_in_processes(tiny_bundle, tmp_path):
     """An installer writes the entry points of pyproject.toml beside the package; spaCy looks there.
 

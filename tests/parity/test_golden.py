@@ -14,6 +14,7 @@ from spanmarker_core.decoding import decode
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.spans import candidate_spans
 from spanmarker_core.windows import Context, Windows
+from tests.variants import first_of_each, some_by_default
 
 GOLDEN = Path(__file__).parent / "golden"
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
@@ -24,6 +25,10 @@ def golden(family):
 
 
 CASES = [(family, case["name"]) for family in FAMILIES for case in golden(family)["cases"]]
+#: By default all cases of one family, and one case of each other.
+SOME = some_by_default(
+    CASES, [*(case for case in CASES if case[0] == "bert"), *first_of_each(CASES, lambda case: case[0])]
+)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +80,7 @@ def doubled_words(sentence) -> bool:
     return any(start < end for (start, _), (_, end) in zip(chars[1:], chars, strict=False))
 
 
-@pytest.mark.parametrize(("family", "name"), CASES)
+@pytest.mark.parametrize(("family", "name"), SOME)
 def test_tokens_spans_and_probabilities(bundles, family, name):
     model = bundles(family)
     facts = golden(family)
@@ -121,7 +126,7 @@ def test_tokens_spans_and_probabilities(bundles, family, name):
     assert compared > 50
 
 
-@pytest.mark.parametrize(("family", "name"), CASES)
+@pytest.mark.parametrize(("family", "name"), SOME)
 def test_entities(bundles, family, name):
     model = bundles(family)
     case = next(case for case in golden(family)["cases"] if case["name"] == name)

@@ -146,7 +146,7 @@ def test_bad_options_are_faults_of_the_pipeline(tagged, tiny_bundle, tmp_path):
             tagged(DOCUMENTS, RunInference(handler))
 
 
-@pytest.mark.slow
+@pytest.mark.services
 def test_worker_processes_give_the_same_rows(tagged, steps, tiny_bundle):
     several = tagged(
         DOCUMENTS,

@@ -131,7 +131,7 @@ def test_what_a_command_writes_is_read_strictly_and_others_are_done(folder):
     assert not (folder / "out/runs/cities/one/6/2/scores.json").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.services
 def test_an_ended_experiment_leaves_no_process(folder):
     (folder / "system.py").write_text(
         "import os, sys, time\nopen(sys.argv[3] + '/pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n"

@@ -12,6 +12,7 @@ from pipelines.gate_job import GateJob, read_corpus, run_gate_fit
 from pipelines.jobs import read_job
 from spanmarker_core.bundle import read_info
 from spanmarker_core.errors import CoreError
+from spanmarker_core.training import gate as fitting
 from spanmarker_core.windows import Windows
 from tests.pipelines.helpers import all_rows, documents, rows, spanmarker, tag, write_jsonl
 from tests.pipelines.test_commands import SENTENCE
@@ -97,10 +98,11 @@ def test_evaluate_refuses_a_gate_that_is_not_there(tiny_bundle, data, gate, code
     assert (done.returncode, done.stderr.split("]")[0]) == (1, f"spanmarker: [{code}")
 
 
-def test_fit_writes_a_bundle_that_tags_with_and_without_its_gate(tmp_path, tiny_bundle):
-    corpus = write_jsonl(tmp_path / "corpus.jsonl", [*others(200), {"id": "n", "text": None}])
+def test_fit_writes_a_bundle_that_tags_with_and_without_its_gate(tmp_path, tiny_bundle, monkeypatch):
+    monkeypatch.setattr(fitting, "_STEPS", 200)
+    corpus = write_jsonl(tmp_path / "corpus.jsonl", [*others(80), {"id": "n", "text": None}])
     before = {path.name: path.read_bytes() for path in tiny_bundle.iterdir()}
-    options = ("--model", tiny_bundle, "--corpus", corpus, "--sentences", 200, "--target-recall", 0.9)
+    options = ("--model", tiny_bundle, "--corpus", corpus, "--sentences", 80, "--target-recall", 0.9)
     done = spanmarker("gate", "fit", *options, "--output", tmp_path / "b")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("The gate is off unless it is asked for")
@@ -108,7 +110,7 @@ def test_fit_writes_a_bundle_that_tags_with_and_without_its_gate(tmp_path, tiny_
     config = read_info(tmp_path / "b").config
     facts = config.facts["gate"]
     assert (config.gate["trained"], config.gated, facts["target_recall"]) == ("fitted", False, 0.9)
-    assert facts["sentences"] == 200
+    assert facts["sentences"] == 80
     assert facts["held_out_passing"] >= 0.9 * facts["held_out_entities"]
     assert (tmp_path / "b" / "gate.svg").exists()
 

@@ -281,7 +281,7 @@ NEW = [
 ]
 
 
-@pytest.fixture(params=[False, True], ids=["in files", "in the table"])
+@pytest.fixture(params=[pytest.param(False, marks=pytest.mark.slow), True], ids=["in files", "in the table"])
 def copies(request, tmp_path, monkeypatch):
     """A function that gives a new copy of an output in which there is something of everything to do."""
     monkeypatch.setattr("os.fsync", lambda handle: None)  # The power stays on here; it is most of the time.

@@ -326,6 +326,7 @@ def run(*arguments) -> str:
 def test_on_the_command_line(tmp_path, tiny_bundle):
     corpus = write_jsonl(tmp_path / "in.jsonl", [*documents(20), {"id": "n", "text": None}])
     shared = ("--input", corpus, "--output", tmp_path / "s", "--max-shard-bytes", 600, "--model", tiny_bundle)
+    shared += ("--engine", "inline")
     assert f"Rows: {tmp_path / 's' / 'samples'}" in run("prepare", *shared)
     status = run("status", tmp_path / "s")
     assert "prepared" in status
@@ -335,7 +336,7 @@ def test_on_the_command_line(tmp_path, tiny_bundle):
     assert "21 documents = 16 prepared + 4 empty + 1 rejected" in report
 
 
-@pytest.mark.slow
+@pytest.mark.services
 def test_with_workers(tmp_path, tiny_bundle):
     corpus = write_jsonl(tmp_path / "in.jsonl", documents(200))
     shared = ("--model", tiny_bundle, "--workers", 2)

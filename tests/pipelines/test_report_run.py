@@ -110,6 +110,7 @@ def test_another_language_alarms_on_the_page_and_on_the_console(finished):
     assert "too few entities" in (output / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.services
 def test_another_engine_makes_the_same_report(finished, model, corpus, tmp_path):
     command = ["tag", "--input", f"{corpus}/*.jsonl", "--output", str(tmp_path / "local"), "--model", str(model)]
     result = CliRunner().invoke(app, [*command, "--max-shard-bytes", "4000", "--engine", "local"])

@@ -10,6 +10,7 @@ import polars
 import pytest
 
 from pipelines.commands.status import status
+from pipelines.engines import ENGINES
 from pipelines.errors import PipelineError
 from pipelines.stages.read import MAX_BATCH_DOCUMENTS
 from pipelines.storage import sole_writer
@@ -29,11 +30,31 @@ from tests.pipelines.helpers import (
 SMALL = {"max_shard_bytes": 600}
 
 
+def write_corpus(folder):
+    write_jsonl(folder / "a.jsonl", documents(30, "a"))
+    write_parquet(folder / "b.parquet", documents(20, "b"), row_group_size=7)
+    return folder
+
+
 @pytest.fixture
 def corpus(tmp_path):
-    write_jsonl(tmp_path / "in" / "a.jsonl", documents(30, "a"))
-    write_parquet(tmp_path / "in" / "b.parquet", documents(20, "b"), row_group_size=7)
-    return tmp_path / "in"
+    return write_corpus(tmp_path / "in")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, tiny_bundle):
+    """A corpus that no test changes, and the output of a run over it in small shards."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENGINES, "inline", "tests.pipelines.inline_engine")
+        tag([write_corpus(folder / "in") / "*"], folder / "out", tiny_bundle, **SMALL)
+    return folder
+
+
+@pytest.fixture
+def tagged(finished, tmp_path):
+    """That corpus, and a copy of the output."""
+    return finished / "in", shutil.copytree(finished / "out", tmp_path / "out")
 
 
 def files(out):
@@ -52,16 +73,15 @@ def test_second_run_does_nothing_but_say_so(corpus, tmp_path, tiny_bundle):
     assert (files(out), (out / "report.json").read_bytes()) == before
 
 
-def test_rows_do_not_depend_on_how_the_work_is_cut(corpus, tmp_path, tiny_bundle):
+def test_rows_do_not_depend_on_how_the_work_is_cut(tagged, tmp_path, tiny_bundle):
+    corpus, many = tagged
     tag([corpus / "*"], tmp_path / "one", tiny_bundle)
-    tag([corpus / "*"], tmp_path / "many", tiny_bundle, **SMALL)
-    assert len(files(tmp_path / "many")) > len(files(tmp_path / "one"))
-    assert_same_rows(all_rows(tmp_path / "many"), all_rows(tmp_path / "one"))
+    assert len(files(many)) > len(files(tmp_path / "one"))
+    assert_same_rows(all_rows(many), all_rows(tmp_path / "one"))
 
 
-def test_rows_open_in_duckdb_and_polars_as_one_table(corpus, tmp_path, tiny_bundle):
-    out = tmp_path / "out"
-    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+def test_rows_open_in_duckdb_and_polars_as_one_table(tagged):
+    _, out = tagged
     count = len(rows(out, "annotations"))
     for table in ("annotations", "documents", "rejects"):
         pattern = f"{out}/{table}/*.parquet"
@@ -108,9 +128,8 @@ def test_rows_of_vanished_input_stay_and_are_reported(corpus, tmp_path, tiny_bun
     assert "1 kept whose input is gone (30 documents)" in (out / "report.md").read_text()
 
 
-def test_other_cut_replaces_all_shards(corpus, tmp_path, tiny_bundle):
-    out = tmp_path / "out"
-    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+def test_other_cut_replaces_all_shards(tagged, tiny_bundle):
+    corpus, out = tagged
     expected = all_rows(out)
     tag([corpus / "*"], out, tiny_bundle)
     assert_same_rows(all_rows(out), expected)
@@ -118,9 +137,8 @@ def test_other_cut_replaces_all_shards(corpus, tmp_path, tiny_bundle):
 
 
 @pytest.mark.parametrize("lost", ["manifest", "annotations", "documents", "rejects"])
-def test_lost_file_of_a_shard_is_made_again(corpus, tmp_path, tiny_bundle, lost):
-    out = tmp_path / "out"
-    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+def test_lost_file_of_a_shard_is_made_again(tagged, tiny_bundle, lost):
+    corpus, out = tagged
     expected = all_rows(out)
     sorted((out / lost).iterdir())[1].unlink()
     (out / "annotations" / "stranger-00000-0123456789abcdef.parquet").write_bytes(b"left by a crash")
@@ -130,9 +148,8 @@ def test_lost_file_of_a_shard_is_made_again(corpus, tmp_path, tiny_bundle, lost)
 
 
 @pytest.mark.parametrize("table", ["annotations", "documents", "rejects"])
-def test_shard_with_a_file_of_another_size_is_made_again(corpus, tmp_path, tiny_bundle, table):
-    out = tmp_path / "out"
-    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+def test_shard_with_a_file_of_another_size_is_made_again(tagged, tiny_bundle, table):
+    corpus, out = tagged
     expected = all_rows(out)
     damaged = sorted((out / table).iterdir())[1]
     damaged.write_bytes(damaged.read_bytes()[:-40])
@@ -152,9 +169,8 @@ def test_damaged_output_of_the_right_size_is_named(corpus, tmp_path, tiny_bundle
     assert str(damaged) in str(caught.value)
 
 
-def test_output_of_another_job_is_refused_with_what_differs(corpus, tmp_path, tiny_bundle):
-    out = tmp_path / "out"
-    tag([corpus / "*"], out, tiny_bundle)
+def test_output_of_another_job_is_refused_with_what_differs(tagged, tiny_bundle):
+    corpus, out = tagged
     before = all_rows(out)
     with pytest.raises(PipelineError) as caught:
         tag([corpus / "*"], out, tiny_bundle, threshold=0.25, decoder="all.v1")
@@ -354,15 +370,14 @@ def test_files_of_other_names_stay_where_a_job_writes(corpus, tmp_path, tiny_bun
 
 
 @pytest.mark.parametrize("content", [None, "[]", '"x"', "null", "{", '{"jobs": "mine"}'])
-def test_lost_job_file_is_restored_for_the_same_job_only(corpus, tmp_path, tiny_bundle, content):
-    out = tmp_path / "out"
-    tag([corpus / "*"], out, tiny_bundle)
+def test_lost_job_file_is_restored_for_the_same_job_only(tagged, tiny_bundle, content):
+    corpus, out = tagged
     before, path = files(out), out / "job.json"
     job = path.read_text()
     path.unlink() if content is None else path.write_text(content)
     with pytest.raises(PipelineError, match=r"output.other_job.*\n  job digest: there '[0-9a-f]{32}', here"):
-        tag([corpus / "*"], out, tiny_bundle, threshold=0.25)
-    assert tag([corpus / "*"], out, tiny_bundle).startswith("Nothing to do")
+        tag([corpus / "*"], out, tiny_bundle, threshold=0.25, **SMALL)
+    assert tag([corpus / "*"], out, tiny_bundle, **SMALL).startswith("Nothing to do")
     assert (files(out), path.read_text()) == (before, job)
 
 
