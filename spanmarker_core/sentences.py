@@ -14,6 +14,8 @@ from itertools import pairwise
 import numpy as np
 import sentencex
 
+from spanmarker_core.errors import panics_as_errors
+
 # White space and characters without width: soft hyphen, direction marks, zero-width space and joiners,
 # word joiner, invisible operators (U+2061 to U+2064), byte order mark. What holds nothing else is empty.
 _BLANK = re.compile(r"[\s\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*")
@@ -93,7 +95,8 @@ def _paragraph_breaks(text: str) -> list[tuple[int, int]]:
 
 def _call(text: str, language: str) -> list[tuple[int, int]]:
     """Return what `sentencex` says: `(char_start, char_end)` of each sentence and paragraph break of `text`."""
-    found = sentencex.get_sentence_boundaries(language, text)
+    with panics_as_errors("sentencex"):
+        found = sentencex.get_sentence_boundaries(language, text)
     return [(boundary["start_index"], boundary["end_index"]) for boundary in found]
 
 
