@@ -1,12 +1,11 @@
 """Tiers by flag, groups of tests for parallel runs, examples for Hypothesis, and a tiny model for everyone."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
-from filelock import FileLock
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -21,9 +20,8 @@ TIERS = {
 FOLDER_TIERS = {"engines": "services", "faults": "faults", "infra": "services", "servers": "services"}
 #: A test that uses one of these belongs to the tier, wherever it is.
 FIXTURE_TIERS = {"browser": "services", "s3": "services", "s3_server": "services"}
-#: Tests that start and kill processes or watch the time run one after another: other tests on the second core slow
-#: them down, but a second test of their kind would make them fail.
-SERIAL_TIERS = {"services", "faults"}
+#: Folders whose tests start and kill processes and wait for them, and so run one after another beside tests that don't.
+SERIAL_FOLDERS = {"engines", "faults", "servers"}
 
 # The same examples in each run by default, and few of them; CI draws new ones.
 hypothesis.settings.register_profile("dev", max_examples=15, deadline=None, derandomize=True, database=None)
@@ -43,14 +41,18 @@ def pytest_configure(config):
     for tier, what in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: {what}; runs with --{tier}")
     config.addinivalue_line("markers", "default: runs by default, whatever the tier of its folder")
-    config.addinivalue_line("markers", "serial: watches the time or a port, so no other such test runs beside it")
+    config.addinivalue_line("markers", "serial: watches the time or kills processes; no other such test runs beside it")
+
+
+def folders(item) -> set[str]:
+    return set(item.path.relative_to(Path(__file__).parent).parent.parts)
 
 
 def tiers(item) -> set[str]:
     """The tiers that a test belongs to; empty for one that always runs."""
     found = {tier for tier in TIERS if item.get_closest_marker(tier)}
     if not item.get_closest_marker("default"):
-        found |= {FOLDER_TIERS[part] for part in item.path.parts if part in FOLDER_TIERS}
+        found |= {FOLDER_TIERS[folder] for folder in folders(item) if folder in FOLDER_TIERS}
     return found | {FIXTURE_TIERS[name] for name in item.fixturenames if name in FIXTURE_TIERS}
 
 
@@ -63,7 +65,7 @@ def pytest_collection_modifyitems(config, items):
         if missing := item.tiers - asked:
             item.add_marker(pytest.mark.skip(reason=f"needs {' '.join(f'--{tier}' for tier in sorted(missing))}"))
         # A file's tests share fixtures, so one worker runs them all.
-        serial = item.get_closest_marker("serial") or item.tiers & SERIAL_TIERS
+        serial = item.get_closest_marker("serial") or (item.tiers and SERIAL_FOLDERS & folders(item))
         item.group = "serial" if serial and not missing else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(item.group))
         sizes[item.group] = sizes.get(item.group, 0) + 1
@@ -98,27 +100,6 @@ def pytest_runtest_makereport(item, call):
             f"{limit:g} s: make it smaller, or mark it slow."
         )
     return report
-
-
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
-    """Build a folder once for all workers of a run: `shared(name, build)` calls `build(path)` if none has yet.
-
-    Tests only read the folder, or copy it.
-    """
-    base = tmp_path_factory.getbasetemp()
-    root = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-
-    def get(name: str, build: Callable[[Path], object]) -> Path:
-        path = root / "shared" / name
-        path.parent.mkdir(exist_ok=True)
-        with FileLock(f"{path}.lock"):
-            if not Path(f"{path}.done").exists():
-                build(path)
-                Path(f"{path}.done").touch()
-        return path
-
-    return get
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from spanmarker_core.training.source import SentenceWindows
 from spanmarker_core.windows import Context
 from tests.core.test_training import SETTINGS, encoder, quiet, sentences
 from tests.tiny import tiny_model
-from tests.variants import some_by_default
+from tests.variants import pairs, some_by_default
 
 __all__ = ["encoder"]  # the fixture
 
@@ -87,8 +87,7 @@ GOLD = [
 ]
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize("lowest", [None, 0.0, 0.3])
+@pytest.mark.parametrize(("decoder", "lowest"), pairs(list(DECODERS), [None, 0.0, 0.3]))
 def test_the_curve_is_what_tagging_at_each_threshold_gives(decoder, lowest):
     model = gated_tagger(decoder, lowest)
     scores = GateScores(model, *annotated_windows(GOLD, model))

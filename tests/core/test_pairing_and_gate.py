@@ -18,6 +18,7 @@ from spanmarker_core.spans import candidate_spans
 from spanmarker_core.windows import Context
 from tests.core.test_model import SENTENCES, batch_of, dense_encoder
 from tests.tiny import FAMILIES, tiny_model
+from tests.variants import pairs as every_pair
 
 
 def late(family, pair_layers, gate_width=None):
@@ -73,8 +74,7 @@ def dense_late_logits(network, config, batch, pair_layers):
     return network.classifier(torch.stack(features))
 
 
-@pytest.mark.parametrize("pair_layers", [0, 1, 2])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "pair_layers"), every_pair(FAMILIES, [1, 0, 2]))
 def test_late_pairing_equals_a_dense_reference(family, pair_layers):
     config, network, packer = late(family, pair_layers)
     batch = batch_of(packer.pack(packer.encode_words(SENTENCES[:4]), Context("document", 1, 1)), config)

@@ -33,7 +33,7 @@ from spanmarker_core.models.batch import Batch
 from spanmarker_core.spans import Spans, candidate_spans
 from spanmarker_core.tagger import Tagger
 from spanmarker_core.windows import Context
-from tests.core.models.test_every_architecture import CASES, made, nested_sentences
+from tests.core.models.test_every_architecture import CASES, TRAINED, made, nested_sentences
 from tests.core.test_training import sentences, write_encoder
 
 ALL = 10_000
@@ -215,7 +215,7 @@ def places(windows, spans):
     return list(zip(sentence.tolist(), first.tolist(), (windows.word_index[spans.last_word] + 1).tolist(), strict=True))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", TRAINED, ids=str)
 def test_every_architecture_that_classifies_spans(case, encoder):
     data = [each for each in data_of_all_kinds() if each.document_id != "odd"]
     model = model_of(case, encoder)

@@ -29,6 +29,7 @@ from tests.core.models.test_aggregation import naive
 from tests.core.test_encoder_families import WORK, small
 from tests.core.test_model import SENTENCES, batch_of, dense_encoder
 from tests.tiny import FAMILIES, GATE, tiny_model, tiny_tokenizer
+from tests.variants import some_by_default
 
 NO_MARKERS = {"start_marker_id": None, "end_marker_id": None}
 #: What differs in what the layers do, each once.
@@ -411,7 +412,7 @@ def test_a_gate_goes_without_an_lstm_and_with_a_shallow_model():
 SHALLOW = {"albert", "esmc", "eurobert", "gte", "jina_embeddings_v3", "nomic_bert"}
 
 
-@pytest.mark.parametrize("family", WORK)
+@pytest.mark.parametrize("family", some_by_default(WORK, ["albert", "electra", "eurobert", "roberta", "roc_bert"]))
 def test_every_other_kind_of_encoder_has_a_span_transformer(family):
     tokenizer = tiny_tokenizer("bert")
     encoder = small(family, tokenizer.get_vocab_size())

@@ -23,6 +23,7 @@ from tests.core.models.test_span_marker_options import (
 )
 from tests.core.test_model import batch_of, dense_encoder
 from tests.tiny import FAMILIES, GATE, tiny_model
+from tests.variants import pairs
 
 
 def both(options=None, family="bert", **overrides):
@@ -33,8 +34,7 @@ def both(options=None, family="bert", **overrides):
     return config, network, plain, packer
 
 
-@pytest.mark.parametrize("group", [1, 3, 128, 200])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "group"), pairs(FAMILIES, [3, 1, 128, 200]))
 def test_scores_are_those_of_span_marker(family, group):
     config, network, plain, packer = both({"group": group}, family)
     batch = batch_of(windows_of(packer), config)

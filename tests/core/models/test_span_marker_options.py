@@ -368,6 +368,7 @@ def test_a_new_model_is_tried_out_and_its_bundle_tags_as_it_did(options, tmp_pat
     assert evaluate(model, data) == result.dev
 
 
+@pytest.mark.slow
 def test_nested_gold_is_learned_and_given_back(tmp_path):
     """A city within an office within a person's title; a span of it all; two that lie beside each other."""
     path = write_encoder(tmp_path / "encoder", "bert")
