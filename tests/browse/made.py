@@ -49,6 +49,8 @@ def add_shard(
     """Write a shard's tables, and its entry if it is `done`; return its name."""
     digest = hashlib.blake2b(f"{stem} {number}".encode(), digest_size=8).hexdigest()
     name = f"{stem}-{number:05d}-{digest}"
+    if not isinstance(rejects, pa.Table):
+        rejects = [{"n_documents": 1, **reject} for reject in rejects]
     tables = {
         table.name: rows.cast(table.schema) if isinstance(rows, pa.Table) else _table(rows, table.schema)
         for table, rows in zip((ANNOTATIONS, DOCUMENTS, REJECTS), (annotations, documents, rejects), strict=True)
