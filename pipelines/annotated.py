@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.annotated_read import AnnotatedBatch, content_of, iterate, read_annotated
-from pipelines.careful import ENDS_PROCESS, CarefulAttempt, Killed
+from pipelines.careful import ENDS_PROCESS, CarefulAttempt
 from pipelines.gold import Aligned, AnnotatedDocument, align, problem, with_gold
 from pipelines.group import Group, Step, reject_of
+from pipelines.isolation import isolate
 from pipelines.layout import table_path
 from pipelines.prepared import arrow_file
 from pipelines.rows import document_rows, reject_rows
-from pipelines.shard import Packing, Progress, check_content, commit_shard, describe, footer_of, isolate
+from pipelines.shard import Packing, Progress, check_content, commit_shard, describe, footer_of
 from pipelines.stages.pack import Encoded, encode, encode_words, pack_runs
 from pipelines.stages.read import INPUTS, clean
 from pipelines.stages.split import split
@@ -98,14 +99,10 @@ def _without_killers(batches: Iterator[AnnotatedBatch], careful: CarefulAttempt)
     """Yield the documents of batches that don't end a process, and rejects of those that do."""
     for batch in batches:
         documents, rejects = batch.documents, batch.rejects
-
-        def work(start: int, end: int, documents: list[AnnotatedDocument] = documents) -> None:
-            careful.run(try_annotated, documents[start:end])
-
-        for start, end, outcome in isolate(len(documents), work):
-            if isinstance(outcome, Killed):
+        for start, end, killed in careful.sorted_out(documents, try_annotated):
+            if killed is not None:
                 inputs = _inputs(documents[start : start + 1])
-                rejects.append(reject_of(inputs, 0, outcome.stage, ENDS_PROCESS, str(outcome)))
+                rejects.append(reject_of(inputs, 0, killed.stage, ENDS_PROCESS, str(killed)))
             else:
                 yield AnnotatedBatch(documents[start:end], rejects)
                 rejects = []

@@ -36,7 +36,8 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from pipelines.bundled import bundled_model_path
 from pipelines.errors import PipelineError
-from pipelines.shard import describe, isolate
+from pipelines.isolation import isolate
+from pipelines.shard import describe
 from pipelines.stages.pack import pack
 from pipelines.stages.split import split
 from pipelines.stages.tag import tag

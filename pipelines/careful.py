@@ -2,18 +2,20 @@
 
     read in one isolated process ── batches ──> tried in another, with the model ── batches that pass ──> the usual way
 
-A record whose reading ends the process is alone by then, since records come one by one; of a Parquet row group, the
-rest goes with it, since nothing behind the damage can be read. Documents whose tagging ends the process are found by
-halving, as those are that raise an exception. It costs time, a process for each fault, and no good document.
+Records and documents are dealt with one by one, so that what ends the process is known at once; of a Parquet row group
+the rest goes with it, since nothing behind the damage can be read. Documents that pass are then tried together, and
+halved where that ends the process. It costs time, a process for each fault, and no good document.
 """
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.isolation import IsolatedProcess, ProcessDied
+from pipelines.isolation import IsolatedProcess, ProcessDied, isolate
 from pipelines.plan import whole_line
 from pipelines.stages.read import RAW_BYTES, Reject
 from pipelines.storage import join, open_input, use_options
@@ -27,11 +29,11 @@ ENDS_PROCESS = "ends_process"
 
 
 class Killed(Exception):
-    """Work ended the process; `stage` was under way: split, pack or tag."""
+    """Work ended the process: at the item in `place`, in `stage` (split, pack or tag)."""
 
-    def __init__(self, stage: str, reason: str) -> None:
-        super().__init__(f"{stage} ends the process: {reason}")
-        self.stage = stage
+    def __init__(self, place: int, stage: str, reason: str) -> None:
+        super().__init__(f"it ends the process: {reason}")
+        self.place, self.stage = place, stage
 
 
 class CarefulAttempt:
@@ -77,26 +79,62 @@ class CarefulAttempt:
                 reject, left = _without_killer(left, count, _end_of(last), f"reading it ends the process: {error}")
                 yield reject
 
-    def run(self, work: Callable[..., Iterator[str]], *args: Any) -> None:
-        """Do `work(*args, task, model)` only to see that it doesn't end the process.
+    def sorted_out(
+        self, items: Sequence[Any] | pa.RecordBatch, work: Callable[..., Iterator[str]]
+    ) -> Iterator[tuple[int, int, "Killed | None"]]:
+        """Yield ranges of items that can be worked on together, and each item that ends the process, in order.
 
         Args:
-            work: yields the name of each stage as it begins.
-            args: its first arguments.
+            items: documents, or what else is worked on; sliceable.
+            work: called with a slice of the items, the task and the model; yields the name of each stage as it begins.
+
+        Yields:
+            (start, end, None), or (start, start + 1, how the item ended the process).
+        """
+        start, killers = 0, self._killers(items, work)
+        for place in [*killers, len(items)]:
+
+            def together(first: int, last: int, start: int = start) -> None:
+                self._run(_together, work, items[start + first : start + last])
+
+            # By itself each passes. What ends the process only together is halved.
+            for first, last, outcome in isolate(place - start, together):
+                yield start + first, start + last, outcome if isinstance(outcome, Killed) else None
+            if place in killers:
+                yield place, place + 1, killers[place]
+            start = place + 1
+
+    def _killers(
+        self, items: Sequence[Any] | pa.RecordBatch, work: Callable[..., Iterator[str]]
+    ) -> dict[int, "Killed"]:
+        """Return which items end the process when they are worked on one by one."""
+        killers: dict[int, Killed] = {}
+        start = 0
+        while start < len(items):
+            try:
+                self._run(_one_by_one, work, items[start:])
+                break
+            except Killed as killed:
+                start += killed.place
+                killers[start] = killed
+                start += 1
+        return killers
+
+    def _run(self, how: Callable[..., Iterator[tuple[int, str]]], work: Callable[..., Any], items: Any) -> None:
+        """Work on items only to see that it doesn't end the process.
 
         Raises:
             Killed: the process ended.
-            Exception: what `work` raises.
         """
         if not self._worker.running:
             self._worker.call(_load, self._task, seconds=LOAD_SECONDS)
-        stage = "pack"
+        place, stage = 0, "pack"
         try:
-            for name in self._worker.each(_work, work, args, self._task, seconds=self._task.shard_seconds):
-                stage = name
+            for reached in self._worker.each(how, work, items, self._task, seconds=self._task.shard_seconds):
+                place, stage = reached
                 self._alive()
         except ProcessDied as error:
-            raise Killed(stage, str(error)) from None
+            raise Killed(place, stage, str(error)) from None
         finally:
             self._alive()
 
@@ -106,8 +144,18 @@ def _load(task: Task) -> None:
     model_for(task)
 
 
-def _work(work: Callable[..., Iterator[str]], args: tuple[Any, ...], task: Task) -> Iterator[str]:
-    return work(*args, task, model_for(task))
+def _one_by_one(work: Callable[..., Iterator[str]], items: Any, task: Task) -> Iterator[tuple[int, str]]:
+    """Yield (place, stage) before each stage of each item; what an item raises is dealt with where it does so again."""
+    for place in range(len(items)):
+        with contextlib.suppress(Exception):
+            for stage in work(items[place : place + 1], task, model_for(task)):
+                yield place, stage
+
+
+def _together(work: Callable[..., Iterator[str]], items: Any, task: Task) -> Iterator[tuple[int, str]]:
+    with contextlib.suppress(Exception):
+        for stage in work(items, task, model_for(task)):
+            yield 0, stage
 
 
 def _end_of(item: Any) -> int | None:

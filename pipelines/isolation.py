@@ -163,6 +163,29 @@ def serve(descriptor: int) -> None:
             os._exit(0)
 
 
+def isolate(count: int, work: Callable[[int, int], Any]) -> Iterator[tuple[int, int, Any]]:
+    """Do `work(start, end)` over [0, count); where it fails, over halves, until what fails is alone.
+
+    Yields (start, end, result) in order; the result of a single item that fails is its exception.
+
+    >>> list(isolate(3, lambda start, end: [10 // n for n in (2, 0, 5)[start:end]]))
+    [(0, 1, [5]), (1, 2, ZeroDivisionError('integer division or modulo by zero')), (2, 3, [2])]
+    """
+    pending = [(0, count)] if count else []
+    while pending:
+        start, end = pending.pop()
+        try:
+            result = work(start, end)
+        except Exception as error:
+            if end - start > 1:
+                middle = (start + end) // 2
+                pending += [(middle, end), (start, middle)]
+                continue
+            # Its traceback would hold what the failed work held, for as long as the caller looks into it.
+            result = error.with_traceback(None)
+        yield start, end, result
+
+
 def _once(function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[Any]:
     yield function(*args)
 

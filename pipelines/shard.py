@@ -15,19 +15,21 @@ failed attempt has published stays: another may have committed it meanwhile. `ma
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pipelines import CODE_VERSION
-from pipelines.careful import ENDS_PROCESS, CarefulAttempt, Killed
+from pipelines.careful import ENDS_PROCESS, CarefulAttempt
 from pipelines.content import content_now
 from pipelines.errors import PipelineError
 from pipelines.group import Group, Step, reject_of
+from pipelines.isolation import isolate
 from pipelines.layout import ROWS, table_path
 from pipelines.manifest import commit
 from pipelines.prefetch import prefetch
@@ -179,29 +181,6 @@ def check_content(shard: Shard, content: Callable[[], str], tally: Tally) -> Non
             raise PipelineError("input.changed", source=shard.source)
 
 
-def isolate(count: int, work: Callable[[int, int], Any]) -> Iterator[tuple[int, int, Any]]:
-    """Do `work(start, end)` over [0, count); where it fails, over halves, until what fails is alone.
-
-    Yields (start, end, result) in order; the result of a single item that fails is its exception.
-
-    >>> list(isolate(3, lambda start, end: [10 // n for n in (2, 0, 5)[start:end]]))
-    [(0, 1, [5]), (1, 2, ZeroDivisionError('integer division or modulo by zero')), (2, 3, [2])]
-    """
-    pending = [(0, count)] if count else []
-    while pending:
-        start, end = pending.pop()
-        try:
-            result = work(start, end)
-        except Exception as error:
-            if end - start > 1:
-                middle = (start + end) // 2
-                pending += [(middle, end), (start, middle)]
-                continue
-            # Its traceback would hold what the failed work held, for as long as the caller looks into it.
-            result = error.with_traceback(None)
-        yield start, end, result
-
-
 def _prepare(
     shard: Shard, task: Task, packing: Packing, tally: Tally, careful: CarefulAttempt | None
 ) -> Iterator[Step]:
@@ -224,14 +203,10 @@ def _without_killers(batches: Iterator[ReadBatch], careful: CarefulAttempt) -> I
     """Yield the documents of batches that don't end a process, and rejects of those that do."""
     for batch in batches:
         documents, rejects = batch.documents, batch.rejects
-
-        def work(start: int, end: int, documents: pa.RecordBatch = documents) -> None:
-            careful.run(try_documents, documents.slice(start, end - start))
-
-        for start, end, outcome in isolate(len(documents), work):
-            if isinstance(outcome, Killed):
-                rejects.append(reject_of(documents, start, outcome.stage, ENDS_PROCESS, str(outcome)))
-            else:  # What it raises is dealt with where it does so again.
+        for start, end, killed in careful.sorted_out(documents, try_documents):
+            if killed is not None:
+                rejects.append(reject_of(documents, start, killed.stage, ENDS_PROCESS, str(killed)))
+            else:
                 yield ReadBatch(documents.slice(start, end - start), rejects)
                 rejects = []
         if rejects:
@@ -255,27 +230,32 @@ def try_documents(documents: pa.RecordBatch, task: Task, model: Any) -> Iterator
     yield "pack"
     for run in pack_runs(encode(sentences, packing.packer), packing.packer, packing.context):
         if isinstance(task, TagTask):
-            yield from try_samples(run.samples, task, model)
+            yield from try_samples([run.samples], task, model)
 
 
-def try_samples(samples: pa.RecordBatch, task: TagTask, model: Any) -> Iterator[str]:
-    """Tag SAMPLES rows and forget the result; arguments and what is yielded are those of `try_documents`."""
+def try_samples(samples: Sequence[pa.RecordBatch], task: TagTask, model: Any) -> Iterator[str]:
+    """Tag samples and forget the result.
+
+    Args:
+        samples: SAMPLES rows of one document each.
+        task: the shard task.
+        model: the loaded model.
+
+    Yields:
+        The name of the stage as it begins.
+    """
     yield "tag"
-    tag(samples, model, task.decoder, task.threshold)
+    tag(pa.concat_batches(samples), model, task.decoder, task.threshold)
 
 
 def _reject_killers(step: Step, careful: CarefulAttempt) -> None:
     """Reject the documents of a step whose windows end the process that tags them."""
     group, samples = step.group, step.arrive()
     edges = document_edges(samples["document_id"])
-
-    def work(start: int, end: int) -> None:
-        careful.run(try_samples, samples.slice(edges[start], edges[end] - edges[start]))
-
-    for start, _, outcome in isolate(len(edges) - 1, work):
-        if isinstance(outcome, Killed):
-            place = int(group.places(samples.slice(edges[start], 1))[0])
-            group.reject(place, outcome.stage, ENDS_PROCESS, str(outcome))
+    parts = [samples.slice(start, end - start) for start, end in pairwise(edges.tolist())]
+    for start, _, killed in careful.sorted_out(parts, try_samples):
+        if killed is not None:
+            group.reject(int(group.places(parts[start])[0]), killed.stage, ENDS_PROCESS, str(killed))
 
 
 def _encoded(batch: ReadBatch, task: Task, packer: Packer, tally: Tally) -> Iterator[tuple[Group, Encoded]]:

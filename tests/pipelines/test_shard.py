@@ -12,9 +12,10 @@ import pytest
 from pipelines import shard as sharding
 from pipelines.claim import claim
 from pipelines.errors import PipelineError
+from pipelines.isolation import isolate
 from pipelines.jobs import TagJob
 from pipelines.manifest import find_done, identity_digest, make_folders, read_entries
-from pipelines.shard import isolate, run_shard
+from pipelines.shard import run_shard
 from pipelines.stages.pack import pack_runs
 from pipelines.stages.tag import tag as real_tag
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
