@@ -118,15 +118,15 @@ def test_the_threshold_with_the_best_f1_on_dev_goes_with_the_bundle(gate, encode
     """A model that still says "no entity" too often finds more with a threshold, and no other threshold does better."""
     data, lines = sentences(), []
     settings = replace(SETTINGS, batch_size=4, epochs=4, gate=gate, tune_threshold=True)
-    result = train(data, data[:40], encoder, tmp_path / "bundle", settings, log=lines.append)
+    result = train(data, data[:15], encoder, tmp_path / "bundle", settings, log=lines.append)
     model = load(tmp_path / "bundle")
     chosen = model.config.threshold
     config, gate_threshold = replace(model.config, threshold=None), model.gate_threshold
     without = Tagger(config, model.packer, model.network, model.device, model.dtype, gate_threshold)
-    scores = {each: evaluate(without, data[:40], threshold=each).micro.f1 for each in (None, *GRID)}
+    scores = {each: evaluate(without, data[:15], threshold=each).micro.f1 for each in (None, *GRID)}
     assert scores[chosen] == max(scores.values()) > scores[None]
     assert chosen == min(each for each in GRID if scores[each] == scores[chosen])
-    assert evaluate(model, data[:40]).micro.f1 == result.dev.micro.f1 == scores[chosen]
+    assert evaluate(model, data[:15]).micro.f1 == result.dev.micro.f1 == scores[chosen]
     (line,) = (line for line in lines if line.startswith("threshold:"))
     assert line.endswith(
         f"of {chosen} or more, best on dev with F1 {scores[chosen]:.2%}; without one {scores[None]:.2%}"

@@ -196,10 +196,10 @@ def test_parts_and_checkpointed_states_change_no_loss(options, encoder, tmp_path
     config = json.loads((calm / "config.json").read_text())
     config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     (calm / "config.json").write_text(json.dumps(config))
-    settings = replace(RUN, epochs=1, **options)
-    expected = losses(tmp_path / "whole", calm, settings)
+    settings, data = replace(RUN, epochs=1, **options), sentences()[:20]
+    expected = losses(tmp_path / "whole", calm, settings, data)
     for parts in (3, 9)[: 2 - bool(options)]:
-        found = losses(tmp_path / f"{parts}", calm, replace(settings, accumulation=parts))
+        found = losses(tmp_path / f"{parts}", calm, replace(settings, accumulation=parts), data)
         assert found == pytest.approx(expected, rel=2e-5)
 
 
