@@ -21,7 +21,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $
 
 # The models of the tests are tiny: more threads only get in each other's way. tests/conftest.py says which tests run
 # one after another.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 .PHONY: demo test test-all lint bench setup clean
 

@@ -1,6 +1,7 @@
 """Tiers by flag, groups of tests for parallel runs, examples for Hypothesis, and a tiny model for everyone."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +21,20 @@ TIERS = {
 FOLDER_TIERS = {"engines": "services", "faults": "faults", "infra": "services", "servers": "services"}
 #: A test that uses one of these belongs to the tier, wherever it is.
 FIXTURE_TIERS = {"browser": "services", "s3": "services", "s3_server": "services"}
-#: Folders whose tests start and kill processes and wait for them, and so run one after another beside tests that don't.
-SERIAL_FOLDERS = {"engines", "faults", "servers"}
+#: Folders and files whose tests start and kill processes and wait for them: they run one after another, beside others.
+SERIAL = (
+    "tests/engines/",
+    "tests/faults/",
+    "tests/servers/",
+    "tests/infra/test_runs.py",
+    "tests/pipelines/test_cli.py",
+    "tests/pipelines/test_experiment.py",
+    "tests/pipelines/test_incremental.py",
+    "tests/pipelines/test_local_engine.py",
+)
+
+#: Files with few tests that take long; the others are sorted by their number of tests.
+LONG = ("tests/core/test_training", "tests/core/test_joint_training", "tests/core/models/test_every_architecture")
 
 # The same examples in each run by default, and few of them; CI draws new ones.
 hypothesis.settings.register_profile("dev", max_examples=15, deadline=None, derandomize=True, database=None)
@@ -41,36 +54,48 @@ def pytest_configure(config):
     for tier, what in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: {what}; runs with --{tier}")
     config.addinivalue_line("markers", "default: runs by default, whatever the tier of its folder")
-    config.addinivalue_line("markers", "serial: watches the time or kills processes; no other such test runs beside it")
-
-
-def folders(item) -> set[str]:
-    return set(item.path.relative_to(Path(__file__).parent).parent.parts)
 
 
 def tiers(item) -> set[str]:
     """The tiers that a test belongs to; empty for one that always runs."""
     found = {tier for tier in TIERS if item.get_closest_marker(tier)}
     if not item.get_closest_marker("default"):
-        found |= {FOLDER_TIERS[folder] for folder in folders(item) if folder in FOLDER_TIERS}
+        folders = item.path.relative_to(Path(__file__).parent).parent.parts
+        found |= {FOLDER_TIERS[folder] for folder in folders if folder in FOLDER_TIERS}
     return found | {FIXTURE_TIERS[name] for name in item.fixturenames if name in FIXTURE_TIERS}
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def group(nodeid: str) -> str:
+    """What one worker runs in one go: the tests of a file, since they share fixtures, or all that are serial."""
+    file = nodeid.partition("::")[0]
+    return "serial" if file.startswith(SERIAL) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """In place of xdist's own groups, whose marks have no effect with pytest 9."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return group(nodeid)
+
+    return Groups(config, log)
+
+
 def pytest_collection_modifyitems(config, items):
     asked = {tier for tier in TIERS if config.getoption(f"--{tier}")}
-    sizes: dict[str, int] = {}
+    sizes = Counter(group(item.nodeid) for item in items)
     for item in items:
         item.tiers = tiers(item)
         if missing := item.tiers - asked:
             item.add_marker(pytest.mark.skip(reason=f"needs {' '.join(f'--{tier}' for tier in sorted(missing))}"))
-        # A file's tests share fixtures, so one worker runs them all.
-        serial = item.get_closest_marker("serial") or (item.tiers and SERIAL_FOLDERS & folders(item))
-        item.group = "serial" if serial and not missing else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(item.group))
-        sizes[item.group] = sizes.get(item.group, 0) + 1
-    # The group that takes longest comes first, so that no worker is left alone with it at the end.
-    items.sort(key=lambda item: (item.group != "serial", -sizes[item.group], item.group))
+    # What takes longest comes first, so that no worker is left alone with it at the end.
+    items.sort(key=lambda item: order(group(item.nodeid), sizes))
+
+
+def order(name: str, sizes: Counter[str]) -> tuple[object, ...]:
+    return name != "serial", not name.startswith(LONG), -sizes[name], name
 
 
 def cpu_seconds() -> float:

@@ -18,7 +18,7 @@ from tests.servers.seaweed import free_ports
 DOCUMENTS = 3
 INPUT = ("--input", str(INFRA / "demo" / "speeches.jsonl"))
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 
 @contextmanager

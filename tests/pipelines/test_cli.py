@@ -57,7 +57,6 @@ def test_what_may_be_a_bug_keeps_its_traceback(monkeypatch):
 
 
 @pytest.mark.services
-@pytest.mark.serial
 @pytest.mark.timeout(120)
 def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path, tiny_bundle):
     corpus, out = write_jsonl(tmp_path / "in.jsonl", documents(3000)), tmp_path / "out"

@@ -132,7 +132,6 @@ def test_what_a_command_writes_is_read_strictly_and_others_are_done(folder):
 
 
 @pytest.mark.services
-@pytest.mark.serial
 def test_an_ended_experiment_leaves_no_process(folder):
     (folder / "system.py").write_text(
         "import os, sys, time\nopen(sys.argv[3] + '/pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n"

@@ -456,7 +456,6 @@ def test_exit_codes_of_faults_and_of_a_busy_output(arguments, tmp_path):
 
 
 @pytest.mark.services
-@pytest.mark.serial
 def test_exit_code_of_a_shard_that_failed(corpus, arguments, tmp_path):
     process = spanmarker_process(*arguments)
     wait_for(tmp_path / "out" / "plan.jsonl")  # The worker imports torch and loads the model now.
@@ -468,7 +467,6 @@ def test_exit_code_of_a_shard_that_failed(corpus, arguments, tmp_path):
 
 
 @pytest.mark.services
-@pytest.mark.serial
 def test_exit_code_of_ctrl_c(arguments, tmp_path):
     process = spanmarker_process(*arguments, start_new_session=True)
     wait_for(tmp_path / "out" / "plan.jsonl")

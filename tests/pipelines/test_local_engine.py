@@ -43,7 +43,6 @@ def test_workers_write_the_rows_that_one_process_writes(corpus, tmp_path, tiny_b
 
 
 @pytest.mark.services
-@pytest.mark.serial
 def test_fault_of_the_job_in_a_worker_stops_it_before_any_shard(corpus, tmp_path, tiny_bundle):
     with pytest.raises(CoreError, match=r"device.not_available.*cuda:99"):
         run(corpus, tmp_path / "out", tiny_bundle, device="cuda:99")
@@ -72,7 +71,6 @@ def impatient(monkeypatch):
 
 
 @pytest.mark.services
-@pytest.mark.serial
 def test_workers_that_never_load_their_model_end_the_run(monkeypatch, impatient):
     monkeypatch.setattr(local, "work", never_ready)
     with pytest.raises(PipelineError, match=r"worker.start_failed.*3 in a row.*exit code -9"):
@@ -80,7 +78,6 @@ def test_workers_that_never_load_their_model_end_the_run(monkeypatch, impatient)
 
 
 @pytest.mark.services
-@pytest.mark.serial
 def test_a_worker_that_does_not_end_is_ended(monkeypatch, impatient):
     monkeypatch.setattr(local, "work", never_ends)
     monkeypatch.setattr(local, "LOAD_SECONDS", 60)
@@ -125,7 +122,6 @@ def run_pool(monkeypatch, corpus, tmp_path, bundle, recorder):
 
 
 @pytest.mark.services
-@pytest.mark.serial
 def test_dead_worker_is_replaced_and_its_shard_tried_again(monkeypatch, corpus, tmp_path, tiny_bundle):
     recorder = Recorder(kill=lambda shard, retries: "-00001-" in shard and retries == 0)
     run_pool(monkeypatch, corpus, tmp_path, tiny_bundle, recorder)
@@ -137,7 +133,6 @@ def test_dead_worker_is_replaced_and_its_shard_tried_again(monkeypatch, corpus, 
 
 
 @pytest.mark.services
-@pytest.mark.serial
 def test_input_that_changes_after_it_was_planned_fails_its_shard_alone(monkeypatch, corpus, tmp_path, tiny_bundle):
     replaced = write_jsonl(tmp_path / "b.jsonl", documents(5, "b"))
     run_all, tries = local.run, []
@@ -160,7 +155,6 @@ def test_input_that_changes_after_it_was_planned_fails_its_shard_alone(monkeypat
 
 
 @pytest.mark.faults
-@pytest.mark.serial
 def test_shard_that_kills_its_workers_fails_loudly_after_the_others(monkeypatch, corpus, tmp_path, tiny_bundle):
     recorder = Recorder(kill=lambda shard, retries: "-00001-" in shard)
     with pytest.raises(PipelineError, match=r"shards.failed.*1 of \d+ shards failed, in 3 tries[^\n]*\n  in-00001-"):
