@@ -1,10 +1,3 @@
-"""The model that comes with the package."""
+"""Kept for those who import it from here: see `spanmarker_core.default_model`."""
 
-from pathlib import Path
-
-import spanmarker_core
-
-
-def bundled_model_path() -> Path:
-    """Return the folder of the bundled model."""
-    return Path(spanmarker_core.__file__).parent / "bundled"
+from spanmarker_core.default_model import bundled_model_path as bundled_model_path

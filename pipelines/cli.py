@@ -20,7 +20,7 @@ from pipelines.commands.status import status
 from pipelines.commands.tag import tag
 from pipelines.commands.train import train
 from pipelines.errors import EXIT_TERMINATED, PipelineError, Terminated, exit_code
-from pipelines.threads import prepare_process
+from pipelines.processes.thread_limits import prepare_process
 from spanmarker_core.errors import CodedError
 
 _EXIT_CODES = (

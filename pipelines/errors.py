@@ -198,3 +198,9 @@ def exit_code(error: BaseException | None) -> int:
     if isinstance(error, KeyboardInterrupt):
         return EXIT_TERMINATED if isinstance(error, Terminated) else EXIT_INTERRUPTED
     return EXIT_CODES.get(error.code, EXIT_FAULT) if isinstance(error, CodedError) else EXIT_FAULT
+
+
+def describe(error: BaseException) -> str:
+    """Return an error in one line: `[code] message` for ours, `Kind: message` for others."""
+    text = str(error) if isinstance(error, CodedError) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:500]

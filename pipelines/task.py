@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from spanmarker_core.windows import Context
+from spanmarker_core.windows.packer import Context
 
 
 @dataclass(frozen=True, slots=True)

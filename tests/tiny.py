@@ -8,13 +8,13 @@ import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel
 
-from spanmarker_core.bundle import ModelConfig
-from spanmarker_core.gate import Gate
-from spanmarker_core.models import architecture
+from spanmarker_core.architectures.registry import architecture
+from spanmarker_core.bundle.config import ModelConfig
+from spanmarker_core.bundle.writer import encoder_facts, save_bundle
 from spanmarker_core.models.encoders import native_position_offset
+from spanmarker_core.models.gate import Gate
 from spanmarker_core.models.network import SpanNetwork
-from spanmarker_core.saving import encoder_facts, save_bundle
-from spanmarker_core.training.encoder import special_tokens
+from spanmarker_core.training.initialise import special_tokens
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "distilbert")
 #: A gate that turns away about half of the words.

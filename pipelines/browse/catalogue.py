@@ -12,9 +12,9 @@ from datetime import datetime
 import numpy as np
 
 from pipelines.errors import PipelineError
-from pipelines.layout import ROWS, tables_of
-from pipelines.manifest import find_done, identity_digest, plan_path, read_entries
-from pipelines.plan_file import plan_identity
+from pipelines.output.layout import ROWS, tables_of
+from pipelines.output.manifest import find_done, identity_digest, plan_path, read_entries
+from pipelines.output.plan_file import plan_identity
 from pipelines.storage import absolute, exists, join
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from schemas.manifest import Entry

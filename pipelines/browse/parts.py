@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from pipelines.pages.text import Mark, highlighted
-from spanmarker_core.sentences import split_sentences
+from spanmarker_core.text.sentences import split_sentences
 
 #: Characters of a part, about.
 PART = 12_000

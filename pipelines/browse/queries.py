@@ -25,7 +25,7 @@ from pipelines.browse.catalogue import Catalogue
 from pipelines.browse.problems import Problem, too_slow
 from pipelines.browse.wanted import ORDERS, VALUES, Counts, Page, Place, Row, Wanted, condition, growing, place_of
 from pipelines.errors import PipelineError
-from pipelines.layout import table_path
+from pipelines.output.layout import table_path
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 
 try:

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.browse.named import NamedFolders
-from pipelines.manifest import committed_entry
-from pipelines.plan import format_of
+from pipelines.output.manifest import committed_entry
+from pipelines.planning.documents import format_of
 from pipelines.stages.read import DamagedFile, Reject, clean, decompressed, parquet_rows
 from pipelines.storage import join, local_kind, open_input, resolve
 from pipelines.storage.urls import is_local

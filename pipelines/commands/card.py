@@ -51,8 +51,8 @@ def card(
     facts = {name: value if value != "" else None for name, value in stated.items() if value is not None}
     from rich.console import Console
 
-    from pipelines.guard import begins, refuse_overwrites
-    from spanmarker_core.bundle import CARD, CARD_FACTS, GATE_CURVE, read_info
+    from pipelines.output.overwrite import begins, refuse_overwrites
+    from spanmarker_core.bundle.reader import CARD, CARD_FACTS, GATE_CURVE, read_info
     from spanmarker_core.card import rewrite_card
 
     files = {CARD: begins(b"", b"spanmarker-pipelines"), CARD_FACTS: begins(b"{"), GATE_CURVE: begins(b"<svg")}
@@ -92,7 +92,7 @@ def _density(bundle: str, path: str, scheme: str | None) -> dict[str, Any] | Non
     """
     from spanmarker_core import load
     from spanmarker_core.data import read_annotated
-    from spanmarker_core.training.dev_density import measure_density
+    from spanmarker_core.evaluation.dev_density import measure_density
 
     tagger, sentences = load(bundle), list(read_annotated(path, scheme))
     known = tagger.config.facts.get("dev_sentences")

@@ -41,11 +41,12 @@ def evaluate(
     from pipelines.report.predictions import PREDICTIONS, is_predictions
     from pipelines.storage import absolute
     from spanmarker_core import load
-    from spanmarker_core.bundle import gate_words, read_info
+    from spanmarker_core.bundle.config import gate_words
+    from spanmarker_core.bundle.reader import read_info
     from spanmarker_core.data import read_annotated
-    from spanmarker_core.evaluation.analysis import Analysis
+    from spanmarker_core.evaluation.evaluate import evaluate as score
     from spanmarker_core.evaluation.report import to_markdown
-    from spanmarker_core.evaluation.run import evaluate as score
+    from spanmarker_core.evaluation.scores.analysis import Analysis
 
     folder = absolute(report) if report else None
     if folder:

@@ -30,7 +30,7 @@ def experiment(
     from rich.console import Console
 
     from pipelines.experiment.run import run_experiment
-    from pipelines.experiment_job import ExperimentJob
-    from pipelines.jobs import read_job
+    from pipelines.jobs.base import read_job
+    from pipelines.jobs.experiment import ExperimentJob
 
     run_experiment(read_job(ExperimentJob, job, options), Console())

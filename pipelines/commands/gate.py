@@ -47,7 +47,8 @@ def fit(
 
     from rich.console import Console
 
-    from pipelines.gate_job import GateJob, run_gate_fit
-    from pipelines.jobs import read_job
+    from pipelines.jobs.base import read_job
+    from pipelines.jobs.fit_gate import GateJob
+    from pipelines.runs.fit_gate import run_gate_fit
 
     run_gate_fit(read_job(GateJob, job, options), Console())

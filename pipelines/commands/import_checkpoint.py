@@ -12,8 +12,8 @@ def import_checkpoint(
     """Turn a span_marker checkpoint into a bundle that loads with the network off. Reads weights only."""
     from rich.console import Console
 
-    from pipelines.guard import refuse_bundle
-    from spanmarker_core.checkpoint import import_span_marker
+    from pipelines.output.overwrite import refuse_bundle
+    from spanmarker_core.integrations.span_marker import import_span_marker
 
     refuse_bundle("OUTPUT", output, [source])
     digest = import_span_marker(source, output)

@@ -69,10 +69,10 @@ def prepare(
 
     from rich.console import Console
 
-    from pipelines.annotated_job import AnnotatedJob
-    from pipelines.jobs import ShardJob, job_values, read_job
-    from pipelines.prepare_job import PrepareJob
-    from pipelines.run import run_job
+    from pipelines.jobs.base import ShardJob, job_values, read_job
+    from pipelines.jobs.prepare import PrepareJob
+    from pipelines.jobs.prepare_training import AnnotatedJob
+    from pipelines.runs.run import run_job
 
     kind: type[ShardJob] = AnnotatedJob if annotated or job_values(job).get("annotated") else PrepareJob
     run_job(read_job(kind, job, values), Console())

@@ -28,9 +28,9 @@ def representations(
     from pipelines.report.representations import publish_representations, to_markdown
     from pipelines.storage import absolute
     from spanmarker_core import load
-    from spanmarker_core.bundle import read_info
+    from spanmarker_core.bundle.reader import read_info
     from spanmarker_core.data import read_annotated
-    from spanmarker_core.evaluation.representations import analyse
+    from spanmarker_core.evaluation.representations.representations import analyse
 
     folder = absolute(report) if report else None
     if folder:

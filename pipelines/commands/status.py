@@ -16,10 +16,10 @@ def status(
     from rich.table import Column, Table
 
     from pipelines.errors import PipelineError
-    from pipelines.layout import ANNOTATED, STEPS, tables_of
-    from pipelines.manifest import committed_entry, find_done, plan_path, planned, read_entries
-    from pipelines.names import NameSet
-    from pipelines.plan_file import plan_identity
+    from pipelines.output.digest_set import NameSet
+    from pipelines.output.layout import ANNOTATED, STEPS, tables_of
+    from pipelines.output.manifest import committed_entry, find_done, plan_path, planned, read_entries
+    from pipelines.output.plan_file import plan_identity
     from pipelines.report.totals import Totals
     from pipelines.storage import absolute, exists
 

@@ -68,7 +68,8 @@ def tag(
 
     from rich.console import Console
 
-    from pipelines.jobs import TagJob, read_job
-    from pipelines.run import run_job
+    from pipelines.jobs.base import read_job
+    from pipelines.jobs.tag import TagJob
+    from pipelines.runs.run import run_job
 
     run_job(read_job(TagJob, job, values), Console())

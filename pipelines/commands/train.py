@@ -98,9 +98,10 @@ def train(
 
     from rich.console import Console
 
-    from pipelines.jobs import read_job
-    from pipelines.training_job import TrainJob, run_training
-    from spanmarker_core.training.ranks import leave
+    from pipelines.jobs.base import read_job
+    from pipelines.jobs.train import TrainJob
+    from pipelines.runs.train import run_training
+    from spanmarker_core.training.distributed import leave
 
     try:
         run_training(read_job(TrainJob, job, given), Console())

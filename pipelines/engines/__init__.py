@@ -17,8 +17,8 @@ from schemas.shards import Shard
 #: Name -> module that holds its `run`.
 ENGINES = {
     "local": "pipelines.engines.local",
-    "dask": "pipelines.engines.dask",
-    "beam": "pipelines.engines.beam",
+    "dask": "pipelines.engines.dask.driver",
+    "beam": "pipelines.engines.beam.driver",
 }
 #: How often a shard, or the start of a worker, is tried.
 TRIES = 3

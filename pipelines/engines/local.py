@@ -16,12 +16,13 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from pipelines.engines import TRIES, Listener, Settings, Tries, refuse_memory
-from pipelines.engines.processes import start, when_parent_ends
 from pipelines.errors import PipelineError
-from pipelines.exit_codes import describe_exit
+from pipelines.processes.children import start, when_parent_ends
+from pipelines.processes.exit_codes import describe_exit
+from pipelines.processes.thread_limits import prepare_process
+from pipelines.shards.model import LOAD_SECONDS
+from pipelines.shards.worker import attempt, facts
 from pipelines.task import Task
-from pipelines.threads import prepare_process
-from pipelines.worker import LOAD_SECONDS, attempt, facts
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 

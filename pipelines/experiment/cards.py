@@ -3,7 +3,7 @@
 import json
 
 from pipelines.experiment.runs import BUNDLE, SCORES, Run
-from spanmarker_core.bundle import WEIGHTS
+from spanmarker_core.bundle.reader import WEIGHTS
 from spanmarker_core.card import read_card_facts, rewrite_card
 
 

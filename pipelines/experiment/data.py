@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from pipelines.experiment_job import ExperimentJob
+from pipelines.jobs.experiment import ExperimentJob
 from pipelines.storage import publish_bytes
 from spanmarker_core.data import Sentence, read_annotated
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pipelines.errors import PipelineError
 from pipelines.experiment.runs import IDENTITY
-from pipelines.experiment_job import ExperimentJob
-from pipelines.guard import Ours, begins, never, refuse_overwrites
+from pipelines.jobs.experiment import ExperimentJob
+from pipelines.output.overwrite import Ours, begins, never, refuse_overwrites
 
 #: What `sole_writer` leaves in a folder.
 _LOCK = ".lock"

@@ -14,11 +14,12 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.experiment.runs import BUNDLE, DEV_PREDICTIONS, FIGURES, JOB, PREDICTIONS
-from pipelines.memory import peak_rss_bytes
+from pipelines.jobs.train import TrainJob
+from pipelines.processes.memory import peak_rss_bytes
+from pipelines.runs.train import run_training
 from pipelines.storage import publish_bytes
-from pipelines.training_job import TrainJob, run_training
 from spanmarker_core import Tagger, load
-from spanmarker_core.bundle import DIGESTS, read_info
+from spanmarker_core.bundle.reader import DIGESTS, read_info
 from spanmarker_core.data import read_annotated
 from spanmarker_core.data.batches import document_batches
 

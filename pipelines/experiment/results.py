@@ -11,10 +11,10 @@ import numpy as np
 
 from pipelines.experiment.runs import SCORES, Run
 from pipelines.experiment.scores import counts_of
-from pipelines.experiment_job import ExperimentJob
+from pipelines.jobs.experiment import ExperimentJob
 from pipelines.storage import publish_bytes
 from spanmarker_core.evaluation.report import cell
-from spanmarker_core.evaluation.significance import over_documents, over_seeds
+from spanmarker_core.evaluation.scores.significance import over_documents, over_seeds
 
 FORMAT_VERSION = 1
 _CONVENTIONS = (

@@ -17,7 +17,7 @@ from pipelines.experiment.processes import Ended, run_all
 from pipelines.experiment.results import write_results
 from pipelines.experiment.runs import LOG, SCORES, Run, check_changes, digest_of, plan_runs
 from pipelines.experiment.scores import scores_of
-from pipelines.experiment_job import ExperimentJob
+from pipelines.jobs.experiment import ExperimentJob
 from pipelines.storage import publish_bytes, sole_writer
 
 _TAIL = 300  # characters of a failed run's log that the error tells

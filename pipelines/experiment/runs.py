@@ -11,7 +11,7 @@ from typing import Any
 
 from pipelines.errors import PipelineError
 from pipelines.experiment.data import DataFiles
-from pipelines.experiment_job import GIVEN, ExperimentJob
+from pipelines.jobs.experiment import GIVEN, ExperimentJob
 from pipelines.storage import publish_bytes
 
 #: Files of a run's folder.

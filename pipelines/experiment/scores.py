@@ -14,7 +14,7 @@ from pipelines.errors import PipelineError
 from pipelines.experiment.runs import DEV_PREDICTIONS, FIGURES, PREDICTIONS, Run
 from spanmarker_core.data import Sentence, Span, read_annotated
 from spanmarker_core.data.records import RecordProblem, check_span, read_lines
-from spanmarker_core.evaluation.metrics import SpanScorer
+from spanmarker_core.evaluation.scores.metrics import SpanScorer
 
 #: Figures that a command may leave in figures.json, and that the results tell.
 MEASURED = (

@@ -3,7 +3,7 @@
 import shlex
 from typing import Any
 
-from pipelines.jobs import ShardJob
+from pipelines.jobs.base import ShardJob
 
 #: Told by their names alone: their values may be secrets.
 _HIDDEN = ("storage_option", "beam_options")

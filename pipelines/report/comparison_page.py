@@ -7,9 +7,9 @@ from pipelines.pages import render
 from pipelines.pages.figures import Figure, decimal, number, percent
 from pipelines.pages.text import shown
 from pipelines.report.evaluation_page import LABEL_CHARACTERS, example_lists, fact_words
-from spanmarker_core.evaluation.attributes import BUCKETS
-from spanmarker_core.evaluation.comparison import CHANGES
-from spanmarker_core.evaluation.errors import KINDS
+from spanmarker_core.evaluation.scores.attributes import BUCKETS
+from spanmarker_core.evaluation.scores.comparison import CHANGES
+from spanmarker_core.evaluation.scores.error_kinds import KINDS
 
 #: Fewer documents than these give rough intervals: the percentile bootstrap is too narrow for small samples.
 _FEW_DOCUMENTS = 20

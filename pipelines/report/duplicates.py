@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import PipelineError
-from pipelines.layout import table_path
+from pipelines.output.layout import table_path
 from pipelines.storage import is_storage_fault, open_input
 from schemas import DOCUMENTS
 

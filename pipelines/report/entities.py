@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.errors import PipelineError
-from pipelines.layout import table_path
-from pipelines.names import NameSet, Sizes, pages
+from pipelines.output.digest_set import NameSet, Sizes, pages
+from pipelines.output.layout import table_path
 from pipelines.storage import is_storage_fault, open_input
 from schemas import ANNOTATIONS
 

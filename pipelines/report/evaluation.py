@@ -8,15 +8,15 @@ from pipelines.report.evaluation_page import evaluation_page
 from pipelines.report.folder import publish_files
 from pipelines.report.predictions import writing_predictions
 from spanmarker_core.data import Sentence
-from spanmarker_core.decoding import Threshold
-from spanmarker_core.evaluation.analysis import Analysis, Setting
-from spanmarker_core.evaluation.attributes import TrainingForms
+from spanmarker_core.evaluation.evaluate import check_scored
 from spanmarker_core.evaluation.markdown import details_to_markdown
-from spanmarker_core.evaluation.metrics import EvaluationResult
 from spanmarker_core.evaluation.predict import predict
 from spanmarker_core.evaluation.report import to_json, to_markdown
-from spanmarker_core.evaluation.run import check_scored
-from spanmarker_core.tagger import Tagger
+from spanmarker_core.evaluation.scores.analysis import Analysis, Setting
+from spanmarker_core.evaluation.scores.attributes import TrainingForms
+from spanmarker_core.evaluation.scores.metrics import EvaluationResult
+from spanmarker_core.inference.tagger import Tagger
+from spanmarker_core.spans.decoding import Threshold
 
 
 def analysed(
@@ -41,7 +41,7 @@ def analysed(
         The analysis, and the seconds that the model took.
 
     Raises:
-        CoreError: those of `spanmarker_core.evaluation.run.evaluate`; then no predictions are written.
+        CoreError: those of `spanmarker_core.evaluation.evaluate.evaluate`; then no predictions are written.
     """
     setting = Setting(
         model.config.entity_max_length,
@@ -73,7 +73,7 @@ def publish_report(
         folder: where to.
         result: the scores.
         facts: what was scored and how, see `spanmarker_core.evaluation.report.to_json`.
-        details: what `spanmarker_core.evaluation.analysis.Analysis.to_json` gives.
+        details: what `spanmarker_core.evaluation.scores.analysis.Analysis.to_json` gives.
     """
     values = to_json(result, facts, details)
     markdown = f"{to_markdown(result, facts)}\n{details_to_markdown(details)}"

@@ -10,8 +10,8 @@ from pipelines.pages import charts, render
 from pipelines.pages.charts import Series
 from pipelines.pages.figures import number, percent
 from pipelines.pages.text import Mark, highlighted, shown
-from spanmarker_core.evaluation.attributes import BUCKETS
-from spanmarker_core.evaluation.errors import KINDS
+from spanmarker_core.evaluation.scores.attributes import BUCKETS
+from spanmarker_core.evaluation.scores.error_kinds import KINDS
 
 #: Labels of the confusion that are drawn, the most frequent ones, and pairs of labels that are told.
 _LABELS, _PAIRS = 12, 15

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pipelines.guard import Ours, begins, refuse_overwrites
+from pipelines.output.overwrite import Ours, begins, refuse_overwrites
 from pipelines.storage import exists, join, make_folder, publish_bytes, remove, resolve
 
 

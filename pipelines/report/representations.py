@@ -25,7 +25,7 @@ def publish_representations(folder: str, values: Mapping[str, Any]) -> str:
 
     Args:
         folder: where to.
-        values: what `spanmarker_core.evaluation.representations.Representations.to_json` gives.
+        values: what `spanmarker_core.evaluation.representations.representations.Representations.to_json` gives.
     """
     return publish_files(folder, "representations", values, to_markdown(values), representations_page(values))
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.tally import STATUSES
+from pipelines.shards.stats import STATUSES
 from spanmarker_core.evaluation.report import cell
 
 #: Entities shown of each label, and characters of each.

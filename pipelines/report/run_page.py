@@ -5,12 +5,12 @@ from typing import Any
 
 from markupsafe import Markup
 
+from pipelines.output.pending_shards import SKIPPED
 from pipelines.pages import charts, render
 from pipelines.pages.figures import decimal, percent, seconds, size
 from pipelines.pages.text import shown
 from pipelines.report.run_markdown import alarm_words, density_words, found_words, work_words
-from pipelines.tally import STATUSES
-from pipelines.work import SKIPPED
+from pipelines.shards.stats import STATUSES
 
 #: Entities shown of each label, and characters of each.
 _TOP, _TEXT = 5, 40

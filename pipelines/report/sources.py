@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.names import NameSet, keys_of
+from pipelines.output.digest_set import NameSet, keys_of
 from schemas.manifest import Entry
-from spanmarker_core.density import ALARM_RATE, BLOCK_WORDS, DevDensity, band, deviations
 from spanmarker_core.errors import CoreError
+from spanmarker_core.evaluation.density import ALARM_RATE, BLOCK_WORDS, DevDensity, band, deviations
 
 #: Sources that a report shows; the rest is counted.
 MAX_SOURCES = 40

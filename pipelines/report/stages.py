@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.listeners import IN_TURN
+from pipelines.report.run_counts import IN_TURN
 
 
 def stage_values(seconds: Mapping[str, float]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.listeners import seconds_of
+from pipelines.report.run_counts import seconds_of
 from schemas.manifest import Entry
 
 #: Rejects shown as examples.

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas import SAMPLES
-from spanmarker_core.encoded import EncodedSentence, EncodedSentences
-from spanmarker_core.window_plan import Plan
-from spanmarker_core.windows import Context, Packer, Windows
+from spanmarker_core.windows.encoded import EncodedSentence, EncodedSentences
+from spanmarker_core.windows.packer import Context, Packer, Windows
+from spanmarker_core.windows.plan import Plan
 
 #: About what the windows of a run take, in bytes. A sentence isn't divided: one of megabytes takes what it needs.
 MAX_RUN_BYTES = 16 << 20

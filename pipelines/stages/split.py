@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from schemas import SENTENCES
-from spanmarker_core.sentences import split_sentences
+from spanmarker_core.text.sentences import split_sentences
 
 
 def split(documents: pa.RecordBatch, language: str) -> pa.RecordBatch:

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from pipelines.stages.pack import WORD_COLUMNS, document_edges
 from schemas import ANNOTATIONS
-from spanmarker_core.decoding import Threshold, decode
-from spanmarker_core.windows import Windows
+from spanmarker_core.spans.decoding import Threshold, decode
+from spanmarker_core.windows.packer import Windows
 
 if TYPE_CHECKING:  # It brings torch, and whoever only prepares samples has none.
-    from spanmarker_core.tagger import Tagger
+    from spanmarker_core.inference.tagger import Tagger
 
 
 def tag(

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from spanmarker_core.bundle import ModelConfig
-from spanmarker_core.models import options_of
+from spanmarker_core.architectures.registry import options_of
+from spanmarker_core.bundle.config import ModelConfig
 
 
 class Paper(NamedTuple):

@@ -5,7 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spanmarker_core.bundle import GATE_CURVE, ModelConfig
+from spanmarker_core.architectures.registry import bundles_tags, options_of
+from spanmarker_core.bundle.config import ModelConfig
+from spanmarker_core.bundle.reader import GATE_CURVE
 from spanmarker_core.card.architectures import kind_of, method_of, papers_of, unnamed
 from spanmarker_core.card.facts import (
     SPLITS,
@@ -24,7 +26,6 @@ from spanmarker_core.card.facts import (
 from spanmarker_core.card.metadata import front_matter, languages
 from spanmarker_core.card.text import Markup, one_line
 from spanmarker_core.data.summary import DataSummary, span_of
-from spanmarker_core.models import bundles_tags, options_of
 
 #: Points of the gate's curve, and labels, that the card shows; entities below which a label is called rare.
 _POINTS, _LABELS, _FEW = 8, 200, 50

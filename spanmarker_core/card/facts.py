@@ -13,11 +13,11 @@ from typing import Any
 from spanmarker_core.card.text import one_line
 from spanmarker_core.data.summary import DataSummary
 from spanmarker_core.errors import UnusableError
-from spanmarker_core.evaluation.metrics import EvaluationResult
+from spanmarker_core.evaluation.scores.metrics import EvaluationResult
 
 Facts = Mapping[str, Any]
 
-#: Texts that may be stated of a model; see `pipelines.training_job.TrainJob`.
+#: Texts that may be stated of a model; see `pipelines.jobs.train.TrainJob`.
 TEXTS = (
     "name",
     "description",

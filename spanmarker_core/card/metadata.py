@@ -12,7 +12,7 @@ from huggingface_hub import EvalResult, ModelCardData
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # public, as its documentation says
 
-from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.card.architectures import kind_of, unnamed
 from spanmarker_core.card.facts import Facts, split_scores, summary, text
 from spanmarker_core.card.text import one_line

@@ -8,7 +8,7 @@ from spanmarker_core.data.hf import is_dataset_folder, read_dataset_folder
 from spanmarker_core.data.jsonl import read_jsonl
 from spanmarker_core.data.records import Sentence, Span
 from spanmarker_core.errors import CoreError
-from spanmarker_core.labels import TAG_SCHEMES, scheme_called
+from spanmarker_core.text.tag_schemes import TAG_SCHEMES, scheme_called
 
 __all__ = ["Sentence", "Span", "read_annotated", "read_conll", "read_dataset_folder", "read_jsonl"]
 

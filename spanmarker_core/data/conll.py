@@ -20,7 +20,7 @@ from pathlib import Path
 
 from spanmarker_core.data.records import BadRecord, Sentence, numbered_lines, word_problem
 from spanmarker_core.errors import CoreError
-from spanmarker_core.labels import check_tag_scheme, tags_to_spans
+from spanmarker_core.text.tag_schemes import check_tag_scheme, tags_to_spans
 
 DOCUMENT_START = "-DOCSTART-"
 COMMENT_START = "# id "

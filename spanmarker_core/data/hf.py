@@ -21,7 +21,7 @@ from spanmarker_core.data.records import (
     check_words,
 )
 from spanmarker_core.errors import CoreError
-from spanmarker_core.labels import SCHEMES, TAG_SCHEMES, scheme_called, tags_to_spans
+from spanmarker_core.text.tag_schemes import SCHEMES, TAG_SCHEMES, scheme_called, tags_to_spans
 
 TAGS, ENTITIES = "ner_tags", "entities"
 

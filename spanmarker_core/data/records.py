@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spanmarker_core.errors import CoreError
-from spanmarker_core.labels import Span, label_problem
+from spanmarker_core.text.tag_schemes import Span, label_problem
 
 __all__ = [
     "BadRecord",

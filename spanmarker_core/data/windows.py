@@ -5,7 +5,7 @@ from itertools import groupby
 
 from spanmarker_core.data import Sentence
 from spanmarker_core.data.batches import document_batches
-from spanmarker_core.windows import Context, Packer, Windows
+from spanmarker_core.windows.packer import Context, Packer, Windows
 
 _PACK_SENTENCES = 2000
 

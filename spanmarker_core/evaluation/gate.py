@@ -8,10 +8,10 @@ import numpy as np
 
 from spanmarker_core.data import Sentence
 from spanmarker_core.data.windows import pack_annotated
-from spanmarker_core.decoding import Candidates, decode
-from spanmarker_core.gate import least_probability
-from spanmarker_core.tagger import ScoredBatch, Tagger
-from spanmarker_core.windows import Windows
+from spanmarker_core.inference.tagger import ScoredBatch, Tagger
+from spanmarker_core.models.gate import least_probability
+from spanmarker_core.spans.decoding import Candidates, decode
+from spanmarker_core.windows.packer import Windows
 
 #: Thresholds at which a gate trained with the model is measured. Below the first it hardly turns anything away.
 THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spanmarker_core.evaluation.attributes import BUCKETS
-from spanmarker_core.evaluation.errors import KINDS
 from spanmarker_core.evaluation.report import cell
+from spanmarker_core.evaluation.scores.attributes import BUCKETS
+from spanmarker_core.evaluation.scores.error_kinds import KINDS
 
 #: Labels of the confusion that are shown, the most frequent ones; examples of each kind of error.
 _LABELS, _EXAMPLES = 12, 2

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spanmarker_core.bundle import decoder_of
+from spanmarker_core.bundle.config import decoder_of
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.batches import document_batches
 from spanmarker_core.data.windows import pack_annotated
-from spanmarker_core.decoding import Candidates, Threshold, decode, threshold_vector
-from spanmarker_core.evaluation.curves import FLOOR
-from spanmarker_core.tagger import Tagger
+from spanmarker_core.evaluation.scores.curves import FLOOR
+from spanmarker_core.inference.tagger import Tagger
+from spanmarker_core.spans.decoding import Candidates, Threshold, decode, threshold_vector
 
 #: Sentences that are tagged and held at once, more only where a document has more.
 SENTENCES_A_CALL = 256

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from spanmarker_core.evaluation.metrics import CONVENTIONS, EvaluationResult, Scores
+from spanmarker_core.evaluation.scores.metrics import CONVENTIONS, EvaluationResult, Scores
 
 #: 2 added the keys of `analysis.Analysis.to_json`; those of 1 mean what they did.
 FORMAT_VERSION = 2

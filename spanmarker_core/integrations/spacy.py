@@ -27,9 +27,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
 
 from spanmarker_core.errors import CoreError, CoreWarning
-from spanmarker_core.hub import from_pretrained
-from spanmarker_core.sentences import split_sentences
-from spanmarker_core.tagger import Entity, Tagger
+from spanmarker_core.inference.tagger import Entity, Tagger
+from spanmarker_core.text.sentences import split_sentences
 
 #: What is done with an entity that begins or ends within one of spaCy's tokens: it grows to the tokens' edges, or it
 #: is no `Span`.
@@ -91,13 +90,13 @@ def make_spanmarker(
         batch_size: documents that are tagged in one call at most; `nlp.pipe` always names a size, 1000 of its own.
 
     Raises:
-        CoreError: `call.unknown_option`, `spacy.bad_batch_size`, and those of `from_pretrained`.
+        CoreError: `call.unknown_option`, `spacy.bad_batch_size`, and those of `Tagger.from_pretrained`.
     """
     if alignment not in ALIGNMENTS:
         raise CoreError("call.unknown_option", option="alignment", value=alignment, choices=", ".join(ALIGNMENTS))
     if batch_size < 1:
         raise CoreError("spacy.bad_batch_size", value=batch_size)
-    tagger = from_pretrained(model, revision=revision, device=device, dtype=dtype, gate=gate)
+    tagger = Tagger.from_pretrained(model, revision=revision, device=device, dtype=dtype, gate=gate)
     options = {
         "decoder": decoder,
         "threshold": threshold,

@@ -22,8 +22,7 @@ from transformers import Pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from spanmarker_core.errors import CoreError
-from spanmarker_core.hub import from_pretrained
-from spanmarker_core.tagger import Entity, Tagger
+from spanmarker_core.inference.tagger import Entity, Tagger
 
 TASK = "span-marker"
 #: Texts of a list, a generator or a data set that are tagged in one call, where batch_size isn't named.
@@ -122,11 +121,11 @@ def pipeline(
     """Make a pipeline of a bundle's folder or a repository of the hub.
 
     Args:
-        model, revision, device, dtype, gate: as in `hub.from_pretrained`.
+        model, revision, device, dtype, gate: as in `Tagger.from_pretrained`.
         options: as in `SpanMarkerPipeline`.
 
     Raises:
         CoreError: those of both.
     """
-    tagger = from_pretrained(model, revision=revision, device=device, dtype=dtype, gate=gate)
+    tagger = Tagger.from_pretrained(model, revision=revision, device=device, dtype=dtype, gate=gate)
     return transformers.pipeline(TASK, model=tagger, **options)

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spanmarker_core.spans import Spans, sentence_runs
-from spanmarker_core.windows import Windows
+from spanmarker_core.spans.candidates import Spans, sentence_runs
+from spanmarker_core.windows.packer import Windows
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 from transformers import PreTrainedModel
 
-from spanmarker_core.attention import TextPass
-from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.arrays.ragged import ragged_ranges
+from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.models.aggregation import Aggregation
+from spanmarker_core.models.attention import TextPass
 from spanmarker_core.models.batch import Batch, on_device
 from spanmarker_core.models.network import SpanNetwork
 from spanmarker_core.models.span_transformer import LayeredText, SpanAttention, SpanTransformer
-from spanmarker_core.ragged import ragged_ranges
-from spanmarker_core.spans import Spans
+from spanmarker_core.spans.candidates import Spans
 
 #: Tokens of all spans that are encoded at once, each with its own, which bounds memory; and spans, at least.
 TOKENS_A_CHUNK = {"cpu": 8_192, "cuda": 262_144}

@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from spanmarker_core.attention import Rows
+from spanmarker_core.arrays.ragged import ragged_offsets, ragged_ranges
+from spanmarker_core.models.attention import Rows
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.ragged import ragged_offsets, ragged_ranges
-from spanmarker_core.spans import Spans
+from spanmarker_core.spans.candidates import Spans
 
 #: Samples that go through the encoder at once: each has scores of its length squared, a head.
 SAMPLES_A_CHUNK = {"cpu": 4, "cuda": 64}

@@ -12,16 +12,16 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoModel, PreTrainedModel
 
-from spanmarker_core.attention import ATTENTION, Rows, TextPass
-from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.architectures.registry import Scores, options_of
+from spanmarker_core.bundle.config import ModelConfig
+from spanmarker_core.bundle.pretrained import encoder_config
 from spanmarker_core.errors import unusable
-from spanmarker_core.gate import Gate, passing
-from spanmarker_core.models import Scores, options_of
+from spanmarker_core.models.attention import ATTENTION, Rows, TextPass
 from spanmarker_core.models.batch import Batch, on_device
 from spanmarker_core.models.encoders import check_encoder
+from spanmarker_core.models.gate import Gate, passing
 from spanmarker_core.models.tags import TagHead
-from spanmarker_core.pretrained import encoder_config
-from spanmarker_core.spans import Spans
+from spanmarker_core.spans.candidates import Spans
 
 
 class SpanNetwork(nn.Module):

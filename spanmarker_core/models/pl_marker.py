@@ -10,8 +10,8 @@ sample of max_tokens + 256 tokens for every 128 spans. Not here: its own order o
 
 import numpy as np
 
-from spanmarker_core.attention import Rows, TextPass
-from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.bundle.config import ModelConfig
+from spanmarker_core.models.attention import Rows, TextPass
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.joint import Sampling
 from spanmarker_core.models.span_marker import SpanMarkerModel

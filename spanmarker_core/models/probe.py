@@ -13,11 +13,11 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from spanmarker_core.bundle.pretrained import quiet_transformers
 from spanmarker_core.errors import CoreError, unusable
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.network import SpanNetwork
-from spanmarker_core.pretrained import quiet_transformers
-from spanmarker_core.spans import Spans
+from spanmarker_core.spans.candidates import Spans
 
 #: Largest difference of two states, in parts of the largest one where that is above 1.
 TOLERANCE = 1e-4

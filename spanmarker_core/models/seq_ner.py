@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel
 
-from spanmarker_core.attention import StatesPass
-from spanmarker_core.bundle import ModelConfig
-from spanmarker_core.models import Scores
+from spanmarker_core.architectures.registry import Scores
+from spanmarker_core.bundle.config import ModelConfig
+from spanmarker_core.models.attention import StatesPass
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.network import SpanNetwork
 

@@ -19,15 +19,15 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from spanmarker_core.attention import MarkerPass, Rows, TextPass, pair_late
-from spanmarker_core.bundle import ModelConfig
-from spanmarker_core.draws import mixed, uniform
+from spanmarker_core.arrays.counter_rng import mixed, uniform
+from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.errors import UnusableError
+from spanmarker_core.models.attention import MarkerPass, Rows, TextPass, pair_late
 from spanmarker_core.models.batch import Batch, on_device
 from spanmarker_core.models.encoders import encoder_layers
 from spanmarker_core.models.joint import SAMPLES_A_CHUNK, JointPass, Samples, Sampling, sample_starts
 from spanmarker_core.models.network import SpanNetwork
-from spanmarker_core.spans import Spans
+from spanmarker_core.spans.candidates import Spans
 
 #: What bounds the marker pairs that go through the encoder at once, and so memory for any number of spans: the scores
 #: of a head, pairs times text tokens, which should stay in the caches of a CPU, and the pairs themselves, at least and

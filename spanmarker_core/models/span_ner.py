@@ -20,12 +20,12 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from spanmarker_core.attention import StatesPass, TextPass
-from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.bundle.config import ModelConfig
+from spanmarker_core.models.attention import StatesPass, TextPass
 from spanmarker_core.models.batch import Batch, on_device
 from spanmarker_core.models.network import SpanNetwork
-from spanmarker_core.models.words import range_max, word_maxima
-from spanmarker_core.spans import Spans
+from spanmarker_core.models.word_states import range_max, word_maxima
+from spanmarker_core.spans.candidates import Spans
 
 #: Numbers that stand for the spans of a chunk, which bounds memory for any number of spans.
 NUMBERS_A_CHUNK = {"cpu": 1 << 22, "cuda": 1 << 26}

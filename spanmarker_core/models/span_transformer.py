@@ -22,8 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from spanmarker_core.attention import Rows, StatesPass
 from spanmarker_core.errors import UnusableError, unusable
+from spanmarker_core.models.attention import Rows, StatesPass
 from spanmarker_core.models.batch import on_device
 from spanmarker_core.models.encoders import encoder_layers
 

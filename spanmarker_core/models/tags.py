@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from spanmarker_core.arrays.ragged import ragged_offsets, ragged_take
 from spanmarker_core.models.batch import Batch, on_device
 from spanmarker_core.models.crf import Crf
-from spanmarker_core.models.words import word_maxima
-from spanmarker_core.ragged import ragged_offsets, ragged_take
+from spanmarker_core.models.word_states import word_maxima
 
 
 class TaggedSpans(NamedTuple):

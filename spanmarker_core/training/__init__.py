@@ -1,10 +1,14 @@
 """Training of span models on annotated sentences, by one process or several."""
 
-from spanmarker_core.training.finish import TrainingResult
-from spanmarker_core.training.run import search_trainer, train
-from spanmarker_core.training.settings import TrainingSettings
-from spanmarker_core.training.source import Gold, SentenceWindows, TrainingWindows
-from spanmarker_core.training.trainer import SpanTrainer
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spanmarker_core.training.dataset import Gold, SentenceWindows, TrainingWindows
+    from spanmarker_core.training.export import TrainingResult
+    from spanmarker_core.training.settings import TrainingSettings
+    from spanmarker_core.training.train import search_trainer, train
+    from spanmarker_core.training.trainer import SpanTrainer
 
 __all__ = [
     "Gold",
@@ -16,3 +20,21 @@ __all__ = [
     "search_trainer",
     "train",
 ]
+
+_HOMES = {
+    "Gold": "dataset",
+    "SentenceWindows": "dataset",
+    "SpanTrainer": "trainer",
+    "TrainingResult": "export",
+    "TrainingSettings": "settings",
+    "TrainingWindows": "dataset",
+    "search_trainer": "train",
+    "train": "train",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a name when it is first used: settings are checked without torch."""
+    if name in _HOMES:
+        return getattr(import_module(f"spanmarker_core.training.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

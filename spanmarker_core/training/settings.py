@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spanmarker_core.decoding import DECODERS
+from spanmarker_core.architectures.options import Options
+from spanmarker_core.architectures.registry import ARCHITECTURES, options_of
+from spanmarker_core.bundle.config import WEIGHT_DTYPES
 from spanmarker_core.errors import CoreError
-from spanmarker_core.models import ARCHITECTURES, options_of
-from spanmarker_core.models.options import Options
-from spanmarker_core.saving import WEIGHT_DTYPES
-from spanmarker_core.training.contradictions import contradictions
-from spanmarker_core.windows import Context
-from spanmarker_core.words import SPLITTERS
+from spanmarker_core.spans.decoding import DECODERS
+from spanmarker_core.text.words import SPLITTERS
+from spanmarker_core.training.settings_checks import contradictions
+from spanmarker_core.windows.packer import Context
 
 #: Of the computation. What is stored is told by `weight_dtype`.
 PRECISIONS = ("float32", "bf16", "fp16")
@@ -141,7 +141,7 @@ class TrainingSettings:
             ("architecture", tuple(ARCHITECTURES)),
             ("splitter", SPLITTERS),
             ("decoder", tuple(DECODERS)),
-            ("weight_dtype", tuple(WEIGHT_DTYPES)),
+            ("weight_dtype", WEIGHT_DTYPES),
             ("precision", PRECISIONS),
         ):
             value = getattr(self, option)

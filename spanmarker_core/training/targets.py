@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from spanmarker_core.arrays.ragged import ragged_offsets
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.ragged import ragged_offsets
-from spanmarker_core.spans import Spans
-from spanmarker_core.training.source import Gold
-from spanmarker_core.windows import Windows
+from spanmarker_core.spans.candidates import Spans
+from spanmarker_core.training.dataset import Gold
+from spanmarker_core.windows.packer import Windows
 
 #: Number of the class "O"; the source's labels follow.
 OUTSIDE = 0

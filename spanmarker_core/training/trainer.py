@@ -14,19 +14,19 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.arrays.counter_rng import uniform
+from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.data import Sentence
-from spanmarker_core.draws import uniform
 from spanmarker_core.errors import CoreError
+from spanmarker_core.evaluation.evaluate import score
 from spanmarker_core.evaluation.gate import THRESHOLDS, GateScores, annotated_windows, best_threshold, curve_point
-from spanmarker_core.evaluation.metrics import SpanScorer
-from spanmarker_core.evaluation.run import score
-from spanmarker_core.tagger import Tagger
+from spanmarker_core.evaluation.scores.metrics import SpanScorer
+from spanmarker_core.inference.tagger import Tagger
 from spanmarker_core.training.checkpoints import TrainingFolder, step_of
-from spanmarker_core.training.examples import Examples
-from spanmarker_core.training.ranks import gather, wait_for_all
-from spanmarker_core.training.steps import MicroBatch, Steps, deal, stream
-from spanmarker_core.windows import Packer
+from spanmarker_core.training.collate import Examples
+from spanmarker_core.training.distributed import gather, wait_for_all
+from spanmarker_core.training.sampler import MicroBatch, Steps, deal, stream
+from spanmarker_core.windows.packer import Packer
 
 #: Windows, of those that a step which failed had learned from, that are named.
 _NAMED = 8

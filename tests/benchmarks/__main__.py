@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spanmarker_core.bundle import gate_threshold, read_info
+from spanmarker_core.bundle.config import gate_threshold
+from spanmarker_core.bundle.reader import read_info
 from spanmarker_core.errors import CodedError
 from tests.benchmarks.contestants import Bundle, config_of, entries, our_bundles
 from tests.benchmarks.end_to_end import DEMO, tag_corpus

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spanmarker_core.bundle import CONFIG
-from spanmarker_core.windows import CONTEXT_POLICIES
+from spanmarker_core.bundle.reader import CONFIG
+from spanmarker_core.windows.packer import CONTEXT_POLICIES
 from tests.benchmarks.export import export_encoder, export_span_marker, with_limits
 
 PEER = "span_marker, batches of 4"

@@ -22,7 +22,7 @@ from transformers import TrainerCallback
 
 from spanmarker_core.data import read_annotated
 from spanmarker_core.training import TrainingSettings, train
-from spanmarker_core.training.ranks import leave, rank
+from spanmarker_core.training.distributed import leave, rank
 from tests.benchmarks.ratios import speedup, spread
 
 

@@ -16,7 +16,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Tokenizer
 from torch import Tensor
 
-from spanmarker_core.bundle import CONFIG, TOKENIZER, WEIGHTS, ModelConfig, read_info, seal
+from spanmarker_core.bundle.config import ModelConfig
+from spanmarker_core.bundle.reader import CONFIG, TOKENIZER, WEIGHTS, read_config, read_info, seal
 
 #: Encoders that `span_marker` runs: it hands every one token type ids.
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
@@ -42,7 +43,7 @@ class _Parts:
 def with_limits(bundle: Path, output: Path, **limits: int) -> Path:
     """Copy a bundle with another `max_tokens` or `entity_max_length`; weights don't depend on either."""
     values = json.loads((bundle / CONFIG).read_text(encoding="utf-8"))
-    config = ModelConfig.from_json(json.dumps({**values, **limits}), str(bundle))  # refuses what the encoder can't
+    config = read_config(json.dumps({**values, **limits}), str(bundle))  # refuses what the encoder can't
     shutil.copytree(bundle, output, dirs_exist_ok=True)
     (output / CONFIG).write_text(config.to_json(), encoding="utf-8")
     seal(output)

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from spanmarker_core.windows import CONTEXT_POLICIES
+from spanmarker_core.windows.packer import CONTEXT_POLICIES
 from tests.benchmarks.contestants import Bundle, Entry, limited
 from tests.benchmarks.predict import predict
 from tests.benchmarks.rounds import Pool

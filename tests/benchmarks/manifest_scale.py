@@ -22,14 +22,15 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from pipelines import folded, manifest
-from pipelines.layout import ROWS, table_path
-from pipelines.manifest import commit, committed_entry, find_done, fold, identity_digest, make_folders, plan_path
-from pipelines.names import NameSet, pages
-from pipelines.plan_file import save_plan
-from pipelines.reconcile import reconcile
+from pipelines.output import manifest
+from pipelines.output import manifest_table as folded
+from pipelines.output.digest_set import NameSet, pages
+from pipelines.output.layout import ROWS, table_path
+from pipelines.output.manifest import commit, committed_entry, find_done, fold, identity_digest, make_folders, plan_path
+from pipelines.output.pending_shards import find_work
+from pipelines.output.plan_file import save_plan
+from pipelines.output.reconcile import reconcile
 from pipelines.report.totals import Totals
-from pipelines.work import find_work
 from schemas.manifest import MANIFEST_VERSION, Entry, Output
 from schemas.shards import Shard
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from spanmarker_core.windows import Context
+from spanmarker_core.windows.packer import Context
 from tests.benchmarks import cost
 from tests.benchmarks.contestants import Entry, config_of
 from tests.benchmarks.cost import Encoder, Window

@@ -67,9 +67,9 @@ def worker(tasks: Any, results: Any, arguments: argparse.Namespace) -> None:
 
     from spanmarker_core import load
     from spanmarker_core.data import read_annotated
-    from spanmarker_core.evaluation.run import evaluate
+    from spanmarker_core.evaluation.evaluate import evaluate
     from spanmarker_core.training import TrainingSettings, train
-    from spanmarker_core.windows import Context
+    from spanmarker_core.windows.packer import Context
 
     torch.set_num_threads(arguments.threads)
     torch.set_float32_matmul_precision("high")

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spanmarker_core.evaluation.metrics import SpanScorer
-from spanmarker_core.labels import Span
+from spanmarker_core.evaluation.scores.metrics import SpanScorer
+from spanmarker_core.text.tag_schemes import Span
 from tests.benchmarks.contestants import EXACT, PEER, Entry
 from tests.benchmarks.process import Worker
 from tests.benchmarks.workloads import Workload

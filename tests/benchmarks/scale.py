@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from pipelines.bundled import bundled_model_path
+from spanmarker_core.default_model import bundled_model_path
 from tests.tiny import GATE, tiny_bundle
 
 DEMO = Path(__file__).resolve().parents[2] / "infra" / "demo"

@@ -8,8 +8,8 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
 from spanmarker_core import load
-from spanmarker_core.checkpoint import import_span_marker
 from spanmarker_core.errors import CoreError
+from spanmarker_core.integrations.span_marker import import_span_marker
 from tests.benchmarks.export import ExportError, export_encoder, export_span_marker, with_limits
 from tests.tiny import tiny_bundle
 

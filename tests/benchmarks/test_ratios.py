@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from spanmarker_core.windows import Context
+from spanmarker_core.windows.packer import Context
 from tests.benchmarks.contestants import Bundle
 from tests.benchmarks.cost import Window
 from tests.benchmarks.growth import pieces

@@ -16,8 +16,8 @@ import torch
 from spanmarker_core import load
 from spanmarker_core.data import read_annotated
 from spanmarker_core.data.windows import pack_annotated
-from spanmarker_core.tagger import Tagger
-from spanmarker_core.windows import Windows
+from spanmarker_core.inference.tagger import Tagger
+from spanmarker_core.windows.packer import Windows
 
 
 def main() -> None:

@@ -17,13 +17,13 @@ from statistics import median
 import numpy as np
 import torch
 
-from spanmarker_core.bundle import packer_of
+from spanmarker_core.bundle.config import packer_of
 from spanmarker_core.data import read_annotated
-from spanmarker_core.training.encoder import new_model
-from spanmarker_core.training.examples import Examples
+from spanmarker_core.training.collate import Examples
+from spanmarker_core.training.dataset import SentenceWindows
+from spanmarker_core.training.initialise import new_model
 from spanmarker_core.training.loss import SpanLoss
 from spanmarker_core.training.settings import TrainingSettings
-from spanmarker_core.training.source import SentenceWindows
 from tests.benchmarks.ratios import speedup, spread
 
 FORMS = {

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from spanmarker_core.bundle import read_info, read_packer
-from spanmarker_core.encoded import EncodedSentence
-from spanmarker_core.sentences import split_sentences
-from spanmarker_core.spans import Spans, candidate_spans
-from spanmarker_core.windows import Context, Packer, Windows
-from spanmarker_core.words import split_words
+from spanmarker_core.bundle.reader import read_info, read_packer
+from spanmarker_core.spans.candidates import Spans, candidate_spans
+from spanmarker_core.text.sentences import split_sentences
+from spanmarker_core.text.words import split_words
+from spanmarker_core.windows.encoded import EncodedSentence
+from spanmarker_core.windows.packer import Context, Packer, Windows
 from tests.benchmarks.cost import Window
 
 DATA = Path(__file__).resolve().parents[2] / "infra" / "bench" / "data"

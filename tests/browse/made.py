@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.layout import ROWS, table_path
-from pipelines.manifest import commit, identity_digest, make_folders, plan_path
-from pipelines.plan_file import save_plan
+from pipelines.output.layout import ROWS, table_path
+from pipelines.output.manifest import commit, identity_digest, make_folders, plan_path
+from pipelines.output.plan_file import save_plan
 from pipelines.storage import publish_bytes
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from schemas.manifest import MANIFEST_VERSION, Entry, Output

@@ -8,7 +8,7 @@ import pytest
 from pipelines.browse import catalogue as module
 from pipelines.browse.catalogue import LiveCatalogue, local_folder, read_catalogue
 from pipelines.errors import PipelineError
-from pipelines.manifest import plan_path
+from pipelines.output.manifest import plan_path
 from tests.browse.made import IDENTITY, add_shard, annotation, begin, document
 
 

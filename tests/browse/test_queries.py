@@ -20,7 +20,7 @@ from pipelines.browse.catalogue import read_catalogue
 from pipelines.browse.problems import Problem
 from pipelines.browse.queries import Database, Gone, retrying
 from pipelines.browse.wanted import ORDERS, Place, Wanted
-from pipelines.layout import table_path
+from pipelines.output.layout import table_path
 from tests.browse.made import add_shard, annotation, begin, document
 
 TEXTS = ["Ann", "ann", "ANNA", "É", "é", "Яна", "яна", "100%", "a_b", "o'neil", '"x"', "a\\b", "line\nend", "", "ﬁne"]

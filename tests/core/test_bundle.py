@@ -12,11 +12,11 @@ from tokenizers import Tokenizer, models
 from transformers import AutoConfig
 
 from spanmarker_core import load
-from spanmarker_core.attention import ATTENTION
-from spanmarker_core.bundle import ModelConfig, read_info, seal
+from spanmarker_core.bundle.reader import read_config, read_info, seal
+from spanmarker_core.bundle.writer import check_output, encoder_facts, save_bundle
 from spanmarker_core.errors import CoreError
-from spanmarker_core.loading import build_network
-from spanmarker_core.saving import check_output, encoder_facts, save_bundle
+from spanmarker_core.inference.loading import build_network
+from spanmarker_core.models.attention import ATTENTION
 from tests.tiny import FAMILIES, tiny_bundle, tiny_model
 
 WORDS = [["Barack", "Obama", "flew", "to", "Paris"], ["it", "was", "in", "New", "York"]]
@@ -261,7 +261,7 @@ def test_a_config_chooses_no_code(copy, change, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("an encoder was built")
 
-    monkeypatch.setattr("spanmarker_core.loading.build_network", refuse)
+    monkeypatch.setattr("spanmarker_core.inference.loading.build_network", refuse)
     rewrite_config(copy, encoder={**read_info(copy).config.encoder, **change})
     error = refused(copy)
     assert error.code == "bundle.bad_config"
@@ -323,7 +323,7 @@ def test_tokenizer_of_another_model(copy):
 
 def test_config_round_trip():
     config = tiny_model()[0]
-    assert ModelConfig.from_json(config.to_json(), "x") == config
+    assert read_config(config.to_json(), "x") == config
 
 
 def test_refuses_to_write_over_something(tiny_bundle):
@@ -368,7 +368,7 @@ def test_a_disk_that_fills_leaves_no_half_bundle(tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("spanmarker_core.saving.seal", full)
+    monkeypatch.setattr("spanmarker_core.bundle.writer.seal", full)
     config, network, tokenizer = tiny_model()
     with pytest.raises(CoreError, match="No space left") as caught:
         save_bundle(tmp_path / "bundle", config, network, tokenizer, "")

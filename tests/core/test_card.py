@@ -13,17 +13,17 @@ from huggingface_hub.repocard_data import eval_results_to_model_index, model_ind
 from huggingface_hub.utils import validate_repo_id
 from markdown_it import MarkdownIt
 
-from pipelines.training_job import TrainJob
-from spanmarker_core.bundle import CARD_FACTS, read_info
+from pipelines.jobs.train import TrainJob
+from spanmarker_core.architectures.registry import ARCHITECTURES, options_of
+from spanmarker_core.bundle.reader import CARD_FACTS, read_info
 from spanmarker_core.card import card_files, model_card, read_card_facts, rewrite_card
 from spanmarker_core.card.facts import TEXTS, log_rows, scores_json
+from spanmarker_core.card.gate_curve import curve_svg
 from spanmarker_core.card.metadata import LICENCES
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.summary import SURFACE_CHARACTERS, summarise
 from spanmarker_core.errors import CoreError
-from spanmarker_core.evaluation.metrics import SpanScorer
-from spanmarker_core.gate_curve import curve_svg
-from spanmarker_core.models import ARCHITECTURES, options_of
+from spanmarker_core.evaluation.scores.metrics import SpanScorer
 from tests.tiny import GATE, tiny_bundle, tiny_model
 
 SETTINGS = {

@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 from spanmarker_core import load
-from spanmarker_core.checkpoint import import_span_marker
 from spanmarker_core.errors import CoreError
-from spanmarker_core.windows import Context
+from spanmarker_core.integrations.span_marker import import_span_marker
+from spanmarker_core.windows.packer import Context
 
 GOLDEN = Path(__file__).parents[1] / "parity" / "golden"
 

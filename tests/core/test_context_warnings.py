@@ -7,7 +7,7 @@ import pytest
 
 from spanmarker_core import load
 from spanmarker_core.errors import CoreWarning
-from spanmarker_core.windows import Context
+from spanmarker_core.windows.packer import Context
 from tests.tiny import tiny_bundle as write
 
 WORDS = [["Barack", "Obama", "flew"], ["he", "was", "in", "Paris"]]

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanmarker_core.decoding import DECODERS, Candidates, decode, select_pairs, threshold_vector
 from spanmarker_core.errors import CoreError
+from spanmarker_core.spans.decoding import DECODERS, Candidates, decode, select_pairs, threshold_vector
 
 
 def candidates(rows):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spanmarker_core.data import Sentence, Span
-from spanmarker_core.density import (
+from spanmarker_core.evaluation.density import (
     ALARM_RATE,
     BLOCK_WORDS,
     FACTOR,
@@ -17,8 +17,8 @@ from spanmarker_core.density import (
     dev_density,
     deviations,
 )
-from spanmarker_core.training.dev_density import measure_density
-from spanmarker_core.training.finish import density_facts
+from spanmarker_core.evaluation.dev_density import measure_density
+from spanmarker_core.training.export import density_facts
 from tests.pipelines.helpers import TEXTS
 
 TOLD = {"decoder": "flat.v1", "threshold": "None", "gate": "off"}

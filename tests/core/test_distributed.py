@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from spanmarker_core import load
-from spanmarker_core.evaluation.run import evaluate
+from spanmarker_core.evaluation.evaluate import evaluate
 from tests.core.test_training import encoder, sentences
 
 __all__ = ["encoder"]  # the fixture

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spanmarker_core.draws import mixed, uniform
+from spanmarker_core.arrays.counter_rng import mixed, uniform
 
 
 def test_one_number_is_a_step_of_splitmix64():

@@ -10,12 +10,12 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import AutoModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
+from spanmarker_core.bundle.pretrained import put_spaces_before_words
 from spanmarker_core.errors import CoreError
-from spanmarker_core.labels import label_problem
-from spanmarker_core.pretrained import put_spaces_before_words
+from spanmarker_core.text.tag_schemes import label_problem
 from spanmarker_core.training import TrainingSettings
-from spanmarker_core.training.encoder import new_model
-from spanmarker_core.windows import Context
+from spanmarker_core.training.initialise import new_model
+from spanmarker_core.windows.packer import Context
 from tests.tiny import tiny_encoder, tiny_tokenizer
 
 LIMITS = {"entity_max_length": 4, "max_tokens": 48}

@@ -14,13 +14,13 @@ from transformers import AutoConfig, AutoModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from spanmarker_core import load
-from spanmarker_core.bundle import ModelConfig, packer_of
+from spanmarker_core.bundle.config import ModelConfig, packer_of
+from spanmarker_core.bundle.writer import encoder_facts, save_bundle
 from spanmarker_core.errors import CoreError, UnusableError
 from spanmarker_core.models.encoders import check_encoder, native_position_offset
 from spanmarker_core.models.span_marker import SpanMarkerModel
-from spanmarker_core.saving import encoder_facts, save_bundle
-from spanmarker_core.training.encoder import new_model, special_tokens
-from spanmarker_core.windows import Context
+from spanmarker_core.training.initialise import new_model, special_tokens
+from spanmarker_core.windows.packer import Context
 from tests.core.test_encoder import SETTINGS, write_encoder
 from tests.core.test_model import SENTENCES, batch_of, dense_encoder, dense_logits
 from tests.tiny import LABELS, tiny_tokenizer

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from spanmarker_core import load
+from spanmarker_core.bundle.writer import save_bundle, stored_dtype
 from spanmarker_core.card import card_files, model_card
+from spanmarker_core.card.gate_curve import curve_svg
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.gate import GateScores
-from spanmarker_core.gate_curve import curve_svg
-from spanmarker_core.saving import save_bundle, stored_dtype
-from spanmarker_core.training import gate as fitting
-from spanmarker_core.training.gate import fit_gate
+from spanmarker_core.training import fit_gate as fitting
+from spanmarker_core.training.fit_gate import fit_gate
 from tests.tiny import GATE, tiny_model
 
 WORDS = ["the", "of", "in", "was", "flew", "paris", "london", "müller", "zürich", "obama", "barack", "she", "it", "at"]

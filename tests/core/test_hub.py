@@ -12,9 +12,9 @@ import pytest
 from huggingface_hub import close_session, constants
 
 from spanmarker_core import Tagger, load
-from spanmarker_core.bundle import read_info
+from spanmarker_core.bundle.hub import FILES
+from spanmarker_core.bundle.reader import read_info
 from spanmarker_core.errors import CoreError
-from spanmarker_core.hub import FILES
 from tests.servers import hub
 
 WORDS = [["Barack", "Obama", "flew", "to", "Paris"]]

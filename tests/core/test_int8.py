@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from pipelines.bundled import bundled_model_path
 from spanmarker_core import load
+from spanmarker_core.default_model import bundled_model_path
 from spanmarker_core.errors import CoreError
-from spanmarker_core.int8 import Int8Linear, to_int8
+from spanmarker_core.inference.int8 import Int8Linear, to_int8
 
 TEST = Path(__file__).parents[2] / "infra" / "models" / "bundled" / "data" / "test.jsonl"
 

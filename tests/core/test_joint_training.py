@@ -8,20 +8,21 @@ import pytest
 import torch
 
 from spanmarker_core import load
-from spanmarker_core.bundle import packer_of, read_info
+from spanmarker_core.bundle.config import packer_of
+from spanmarker_core.bundle.reader import read_info
 from spanmarker_core.card import model_card, read_card_facts
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.windows import pack_annotated
-from spanmarker_core.decoding import DECODERS
+from spanmarker_core.evaluation.evaluate import evaluate
 from spanmarker_core.evaluation.gate import THRESHOLDS, GateScores, annotated_windows, best_threshold
-from spanmarker_core.evaluation.run import evaluate
+from spanmarker_core.inference.tagger import Tagger
 from spanmarker_core.models.span_marker import SpanMarkerModel
-from spanmarker_core.spans import candidate_spans
-from spanmarker_core.tagger import Tagger
+from spanmarker_core.spans.candidates import candidate_spans
+from spanmarker_core.spans.decoding import DECODERS
 from spanmarker_core.training import train
-from spanmarker_core.training.examples import Examples
-from spanmarker_core.training.source import SentenceWindows
-from spanmarker_core.windows import Context
+from spanmarker_core.training.collate import Examples
+from spanmarker_core.training.dataset import SentenceWindows
+from spanmarker_core.windows.packer import Context
 from tests.core.test_training import SETTINGS, encoder, quiet, sentences
 from tests.tiny import tiny_model
 from tests.variants import pairs, some_by_default

@@ -8,7 +8,14 @@ from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import BILOU, IOB1, IOB2, IOBES, Tokens
 
 from spanmarker_core.errors import CoreError
-from spanmarker_core.labels import TAG_SCHEMES, Span, label_problem, scheme_called, spans_to_tags, tags_to_spans
+from spanmarker_core.text.tag_schemes import (
+    TAG_SCHEMES,
+    Span,
+    label_problem,
+    scheme_called,
+    spans_to_tags,
+    tags_to_spans,
+)
 
 ORACLES = {"IOB1": IOB1, "IOB2": IOB2, "BIOES": IOBES, "BILOU": BILOU}
 LETTERS = {"IOB1": "IB", "IOB2": "IB", "BIOES": "BIES", "BILOU": "BILU"}

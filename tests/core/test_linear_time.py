@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from spanmarker_core.sentences import split_sentences
-from spanmarker_core.words import split_words
+from spanmarker_core.text.sentences import split_sentences
+from spanmarker_core.text.words import split_words
 
 #: What a text repeats: (name, language, pattern).
 PATTERNS = [

@@ -7,15 +7,15 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from spanmarker_core.batching import BatchPlan
-from spanmarker_core.bundle import packer_of
+from spanmarker_core.architectures.registry import ARCHITECTURES, architecture
+from spanmarker_core.bundle.config import packer_of
 from spanmarker_core.errors import CoreError, UnusableError
-from spanmarker_core.models import ARCHITECTURES, architecture
+from spanmarker_core.inference.batching import BatchPlan
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.encoders import check_encoder, native_position_offset
 from spanmarker_core.models.span_marker import SpanMarkerModel
-from spanmarker_core.spans import candidate_spans
-from spanmarker_core.windows import Context
+from spanmarker_core.spans.candidates import candidate_spans
+from spanmarker_core.windows.packer import Context
 from tests.tiny import FAMILIES, tiny_model
 
 SENTENCES = [

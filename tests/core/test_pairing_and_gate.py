@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModel
 
-from spanmarker_core.bundle import packer_of
+from spanmarker_core.bundle.config import packer_of
 from spanmarker_core.errors import UnusableError
-from spanmarker_core.gate import Gate, gate_targets, least_probability, passing, select_spans
 from spanmarker_core.models.encoders import encoder_layers
+from spanmarker_core.models.gate import Gate, gate_targets, least_probability, passing, select_spans
 from spanmarker_core.models.span_marker import SpanMarkerModel
-from spanmarker_core.spans import candidate_spans
-from spanmarker_core.windows import Context
+from spanmarker_core.spans.candidates import candidate_spans
+from spanmarker_core.windows.packer import Context
 from tests.core.test_model import SENTENCES, batch_of, dense_encoder
 from tests.tiny import FAMILIES, tiny_model
 from tests.variants import pairs as every_pair

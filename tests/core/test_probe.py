@@ -9,15 +9,15 @@ from transformers import AutoConfig, AutoModel
 from transformers.models.bert.modeling_bert import BertEmbeddings
 from transformers.models.electra.modeling_electra import ElectraEmbeddings
 
-from spanmarker_core.checkpoint import import_span_marker
 from spanmarker_core.errors import CoreError
+from spanmarker_core.integrations.span_marker import import_span_marker
 from spanmarker_core.models import network as network_module
 from spanmarker_core.models import probe, span_marker
 from spanmarker_core.models.encoders import native_position_offset
 from spanmarker_core.models.probe import check_states
 from spanmarker_core.models.span_marker import SpanMarkerModel
-from spanmarker_core.training import encoder as training_encoder
-from spanmarker_core.training.encoder import new_model
+from spanmarker_core.training import initialise as training_encoder
+from spanmarker_core.training.initialise import new_model
 from tests.core.test_encoder import LABELS, SETTINGS, write_encoder
 from tests.tiny import tiny_encoder, tiny_model, tiny_tokenizer
 

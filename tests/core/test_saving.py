@@ -2,9 +2,9 @@
 
 import pytest
 
-from spanmarker_core import saving
+from spanmarker_core.bundle import writer as saving
+from spanmarker_core.bundle.writer import check_output, save_bundle
 from spanmarker_core.errors import CoreError
-from spanmarker_core.saving import check_output, save_bundle
 from tests.tiny import tiny_model
 
 

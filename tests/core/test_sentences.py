@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spanmarker_core import sentences
-from spanmarker_core.sentences import is_blank, split_sentences
+from spanmarker_core.text import sentences
+from spanmarker_core.text.sentences import is_blank, split_sentences
 
 ODD = [
     "😀",

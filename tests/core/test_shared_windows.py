@@ -7,11 +7,11 @@ import pytest
 
 from spanmarker_core import load
 from spanmarker_core.data import Sentence, Span
-from spanmarker_core.encoded import EncodedSentences
-from spanmarker_core.evaluation.run import evaluate
+from spanmarker_core.evaluation.evaluate import evaluate
 from spanmarker_core.training import train
-from spanmarker_core.window_plan import Plan
-from spanmarker_core.windows import Context
+from spanmarker_core.windows.encoded import EncodedSentences
+from spanmarker_core.windows.packer import Context
+from spanmarker_core.windows.plan import Plan
 from tests.core.test_training import SETTINGS, encoder, quiet, sentences
 from tests.tiny import FAMILIES, tiny_bundle
 from tests.variants import some_by_default

@@ -6,19 +6,19 @@ import pytest
 import torch
 
 from spanmarker_core import load
-from spanmarker_core.bundle import packer_of
+from spanmarker_core.architectures.registry import Scores
+from spanmarker_core.bundle.config import packer_of
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import CoreError
-from spanmarker_core.evaluation.curves import GRID
-from spanmarker_core.evaluation.run import evaluate
-from spanmarker_core.models import Scores
-from spanmarker_core.tagger import Tagger
+from spanmarker_core.evaluation.evaluate import evaluate
+from spanmarker_core.evaluation.scores.curves import GRID
+from spanmarker_core.inference.tagger import Tagger
 from spanmarker_core.training import TrainingSettings, train
-from spanmarker_core.training.encoder import new_model
-from spanmarker_core.training.examples import Examples
+from spanmarker_core.training.collate import Examples
+from spanmarker_core.training.dataset import SentenceWindows
+from spanmarker_core.training.initialise import new_model
 from spanmarker_core.training.loss import SpanLoss
-from spanmarker_core.training.source import SentenceWindows
-from spanmarker_core.windows import Context
+from spanmarker_core.windows.packer import Context
 from tests.tiny import tiny_encoder, tiny_tokenizer
 from tests.variants import some_by_default
 

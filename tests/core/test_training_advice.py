@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from spanmarker_core.evaluation.reach import LengthReport
-from spanmarker_core.training.advice import GATE_PAYS, SHORTER_LEAVES, SHORTER_REACHES, TUNING_PAYS, advice
+from spanmarker_core.evaluation.scores.reach import LengthReport
+from spanmarker_core.training.data_warnings import GATE_PAYS, SHORTER_LEAVES, SHORTER_REACHES, TUNING_PAYS, advice
 from spanmarker_core.training.settings import TrainingSettings
 
 SETTINGS = TrainingSettings(entity_max_length=8, tune_threshold=True)

@@ -12,12 +12,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import EarlyStoppingCallback, TrainerCallback
 
-from spanmarker_core.bundle import packer_of
+from spanmarker_core.bundle.config import packer_of
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import CoreError
 from spanmarker_core.training import SentenceWindows, TrainingSettings, search_trainer, train
-from spanmarker_core.training.encoder import new_model
-from spanmarker_core.training.examples import Examples
+from spanmarker_core.training.collate import Examples
+from spanmarker_core.training.initialise import new_model
 from spanmarker_core.training.loss import SpanLoss
 from tests.core.test_training import SETTINGS, encoder, quiet, sentences
 from tests.variants import some_by_default

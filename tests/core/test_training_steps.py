@@ -10,12 +10,12 @@ from datasets.distributed import split_dataset_by_node
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanmarker_core.bundle import packer_of
+from spanmarker_core.bundle.config import packer_of
 from spanmarker_core.data import Sentence, Span
-from spanmarker_core.training.examples import Examples
-from spanmarker_core.training.source import Gold, SentenceWindows
-from spanmarker_core.training.steps import Steps, deal, stream
-from spanmarker_core.windows import Context
+from spanmarker_core.training.collate import Examples
+from spanmarker_core.training.dataset import Gold, SentenceWindows
+from spanmarker_core.training.sampler import Steps, deal, stream
+from spanmarker_core.windows.packer import Context
 from tests.core.test_training import sentences
 from tests.tiny import tiny_model
 

@@ -9,16 +9,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanmarker_core.architectures.registry import Scores
+from spanmarker_core.arrays.ragged import ragged_offsets
 from spanmarker_core.data import Sentence, Span
-from spanmarker_core.labels import spans_to_tags
-from spanmarker_core.models import Scores
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.ragged import ragged_offsets
-from spanmarker_core.spans import candidate_spans
+from spanmarker_core.spans.candidates import candidate_spans
+from spanmarker_core.text.tag_schemes import spans_to_tags
+from spanmarker_core.training.dataset import Gold, SentenceWindows
 from spanmarker_core.training.loss import SpanLoss
-from spanmarker_core.training.source import Gold, SentenceWindows
 from spanmarker_core.training.targets import UNKNOWN, chains, select_negatives, smoothed, span_labels, word_tags
-from spanmarker_core.windows import Context, Windows
+from spanmarker_core.windows.packer import Context, Windows
 
 LABELS = ["LOC", "PER"]
 

@@ -11,9 +11,9 @@ import pytest
 
 import spanmarker_core
 from spanmarker_core import load
-from spanmarker_core.bundle import WEIGHTS, read_info, seal
+from spanmarker_core.bundle.reader import WEIGHTS, read_info, seal
+from spanmarker_core.bundle.weight_shapes import read_shapes
 from spanmarker_core.errors import CoreError, UnusableError
-from spanmarker_core.weight_shapes import read_shapes
 
 BUNDLED = Path(spanmarker_core.__file__).parent / "bundled"
 

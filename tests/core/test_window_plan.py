@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanmarker_core.ragged import ragged_offsets
-from spanmarker_core.window_plan import plan_blocks, plan_sentences, plan_surroundings
+from spanmarker_core.arrays.ragged import ragged_offsets
+from spanmarker_core.windows.plan import plan_blocks, plan_sentences, plan_surroundings
 
 LENGTHS = st.lists(st.lists(st.integers(0, 30) | st.integers(0, 3), max_size=25), max_size=4)
 CAPACITY = st.sampled_from([2, 8, 14, 22])

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanmarker_core.bundle import packer_of
-from spanmarker_core.encoded import EncodedSentences
+from spanmarker_core.arrays.ragged import ragged_offsets
+from spanmarker_core.bundle.config import packer_of
 from spanmarker_core.errors import CoreError
-from spanmarker_core.ragged import ragged_offsets
-from spanmarker_core.spans import candidate_spans
-from spanmarker_core.windows import Context, Packer, Windows
+from spanmarker_core.spans.candidates import candidate_spans
+from spanmarker_core.windows.encoded import EncodedSentences
+from spanmarker_core.windows.packer import Context, Packer, Windows
 from tests.tiny import tiny_model
 
 

@@ -5,7 +5,7 @@ import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spanmarker_core.words import _RUN, _UNSPACED, split_words
+from spanmarker_core.text.words import _RUN, _UNSPACED, split_words
 
 
 def words(text):

@@ -16,7 +16,7 @@ from transformers import TrainerCallback
 
 from spanmarker_core.errors import CoreError
 from spanmarker_core.training import TrainingSettings, train
-from spanmarker_core.training.ranks import leave, rank
+from spanmarker_core.training.distributed import leave, rank
 from tests.core.test_training import sentences
 
 

@@ -15,12 +15,12 @@ from apache_beam.options.pipeline_options import DirectOptions, FlinkRunnerOptio
 from rich.console import Console
 
 from pipelines.engines import ENGINES, GIVE_UP, Settings
-from pipelines.engines import beam as engine
-from pipelines.engines.beam_pipeline import NAMESPACE, build, options_of, reason_of
+from pipelines.engines.beam import driver as engine
+from pipelines.engines.beam.pipeline import NAMESPACE, build, options_of, reason_of
 from pipelines.errors import EXIT_CODES, PipelineError
-from pipelines.jobs import TagJob
-from pipelines.plan_file import line_of
-from pipelines.run import run_job
+from pipelines.jobs.tag import TagJob
+from pipelines.output.plan_file import line_of
+from pipelines.runs.run import run_job
 from tests.engines.beam_processes import cluster, sdk_workers
 from tests.pipelines.helpers import all_rows, assert_same_rows, documents, rows, tag, write_jsonl
 
@@ -105,7 +105,7 @@ def test_fault_of_the_job_reaches_the_user_as_its_own_message(monkeypatch, corpu
 
 
 def test_a_driver_has_neither_beam_nor_torch():
-    code = "import sys, pipelines.engines.beam; sys.exit({'torch', 'apache_beam'} & sys.modules.keys() != set())"
+    code = "import sys, pipelines.engines.beam.driver; sys.exit({'torch', 'apache_beam'} & sys.modules.keys() != set())"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 

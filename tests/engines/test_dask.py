@@ -16,16 +16,17 @@ from distributed.comm import CommClosedError
 from distributed.protocol.pickle import dumps
 from rich.console import Console
 
-from pipelines.engines import GIVE_UP, TRIES, Settings, dask_worker
-from pipelines.engines import dask as engine
+from pipelines.engines import GIVE_UP, TRIES, Settings
+from pipelines.engines.dask import driver as engine
+from pipelines.engines.dask import worker as dask_worker
 from pipelines.errors import PipelineError
-from pipelines.jobs import TagJob
-from pipelines.plan import MAX_NAMES_BYTES
-from pipelines.run import run_job
-from pipelines.worker import Outcome
+from pipelines.jobs.tag import TagJob
+from pipelines.planning.documents import MAX_NAMES_BYTES
+from pipelines.runs.run import run_job
+from pipelines.shards.worker import Outcome
 from schemas.manifest import MANIFEST_VERSION, Entry
 from schemas.shards import Shard
-from spanmarker_core.bundle import read_info
+from spanmarker_core.bundle.reader import read_info
 from tests.engines.dask_cluster import ROOT, Cluster
 from tests.pipelines.helpers import all_rows, documents, write_jsonl
 
@@ -83,7 +84,7 @@ def test_a_task_is_small_also_with_the_most_file_names_a_shard_may_have(task):
 
 @pytest.mark.default
 def test_the_driver_needs_no_torch():
-    code = "import sys, pipelines.engines.dask; assert 'torch' not in sys.modules"
+    code = "import sys, pipelines.engines.dask.driver; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
@@ -507,17 +508,17 @@ def test_the_end_of_the_scheduler_ends_the_run_and_the_next_one_goes_on(tmp_path
 #: A run of a shard that never ends: every time for one shard, once for another.
 STUCK = """
 import pathlib, time
-import pipelines.shard
-if not hasattr(pipelines.shard, "whole"):  # Dask imports a preload twice.
-    pipelines.shard.whole = pipelines.shard.run_shard
+import pipelines.shards.corpus
+if not hasattr(pipelines.shards.corpus, "whole"):  # Dask imports a preload twice.
+    pipelines.shards.corpus.whole = pipelines.shards.corpus.run_shard
 def run_shard(shard, *values):
     marks = pathlib.Path({marks!r})
     mark = marks / shard.name
     if "-00003-" in shard.name or ("-00005-" in shard.name and not mark.exists()):
         mark.open("a").write("x")
         time.sleep(1000)
-    return pipelines.shard.whole(shard, *values)
-pipelines.shard.run_shard = run_shard
+    return pipelines.shards.corpus.whole(shard, *values)
+pipelines.shards.corpus.run_shard = run_shard
 """
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import pytest
 
-from pipelines.manifest import read_entries
+from pipelines.output.manifest import read_entries
 from tests.benchmarks.scale import demo_documents
 from tests.engines.dask_cluster import Cluster
 from tests.faults.rows import rows_of

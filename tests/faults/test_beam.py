@@ -13,10 +13,10 @@ import pytest
 from rich.console import Console
 
 from pipelines.engines import ENGINES
-from pipelines.engines import beam as engine
+from pipelines.engines.beam import driver as engine
 from pipelines.errors import PipelineError
-from pipelines.jobs import TagJob
-from pipelines.run import run_job
+from pipelines.jobs.tag import TagJob
+from pipelines.runs.run import run_job
 from tests.engines.beam_processes import assert_all_end, descendants, sdk_workers
 from tests.pipelines.helpers import all_rows, assert_same_rows, documents, tag, write_jsonl
 

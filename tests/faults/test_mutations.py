@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from pipelines.engines import ENGINES
-from pipelines.jobs import TagJob
-from pipelines.prepare_job import PrepareJob
-from pipelines.run import run_job
+from pipelines.jobs.prepare import PrepareJob
+from pipelines.jobs.tag import TagJob
+from pipelines.runs.run import run_job
 from spanmarker_core.errors import CodedError
 from tests.faults.mutations import (
     annotated_files,

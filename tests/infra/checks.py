@@ -25,8 +25,9 @@ from typer.exceptions import TyperException
 
 from pipelines.cli import app
 from pipelines.errors import PipelineError
-from pipelines.jobs import TagJob, read_job
-from pipelines.prepare_job import PrepareJob
+from pipelines.jobs.base import read_job
+from pipelines.jobs.prepare import PrepareJob
+from pipelines.jobs.tag import TagJob
 
 ROOT = Path(__file__).parents[2]
 INFRA = ROOT / "infra"

@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 import spanmarker_core.integrations.spacy  # noqa: F401  # where the project is not installed, this registers it
 from spanmarker_core import load
 from spanmarker_core.errors import CoreError, CoreWarning
-from spanmarker_core.windows import Context
+from spanmarker_core.windows.packer import Context
 from tests.tiny import tiny_bundle as write
 
 TEXT = "Barack Obama flew to Paris. He was in New York! the city of London"

@@ -8,10 +8,10 @@ import pytest
 from pipelines.report.comparison_page import comparison_page
 from pipelines.report.evaluation_page import evaluation_page
 from spanmarker_core.data import Sentence, Span
-from spanmarker_core.evaluation.analysis import Analysis, Setting
-from spanmarker_core.evaluation.attributes import TrainingForms
-from spanmarker_core.evaluation.comparison import Comparison
 from spanmarker_core.evaluation.report import to_json
+from spanmarker_core.evaluation.scores.analysis import Analysis, Setting
+from spanmarker_core.evaluation.scores.attributes import TrainingForms
+from spanmarker_core.evaluation.scores.comparison import Comparison
 from tests.pages.browser import DESK, PHONE, assert_sound, opened
 from tests.pages.gallery import HOSTILE
 

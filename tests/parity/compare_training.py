@@ -22,8 +22,8 @@ from span_marker_environment import python_with_span_marker
 
 from spanmarker_core import load
 from spanmarker_core.data import Sentence, Span, read_annotated
-from spanmarker_core.evaluation.metrics import SpanScorer
-from spanmarker_core.evaluation.run import evaluate
+from spanmarker_core.evaluation.evaluate import evaluate
+from spanmarker_core.evaluation.scores.metrics import SpanScorer
 from spanmarker_core.training import TrainingSettings, train
 
 LIMITS = {"entity_max_length": 6, "max_tokens": 128}

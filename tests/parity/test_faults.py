@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from spanmarker_core import load
-from spanmarker_core.checkpoint import import_span_marker
 from spanmarker_core.data import Span
-from spanmarker_core.evaluation.metrics import SpanScorer
-from spanmarker_core.labels import tags_to_spans
-from spanmarker_core.spans import candidate_spans
-from spanmarker_core.windows import Context
+from spanmarker_core.evaluation.scores.metrics import SpanScorer
+from spanmarker_core.integrations.span_marker import import_span_marker
+from spanmarker_core.spans.candidates import candidate_spans
+from spanmarker_core.text.tag_schemes import tags_to_spans
+from spanmarker_core.windows.packer import Context
 
 GOLDEN = Path(__file__).parent / "golden"
 FAULTS = {fault["name"]: fault for fault in json.loads((GOLDEN / "faults.json").read_text(encoding="utf-8"))["faults"]}

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from spanmarker_core import load
-from spanmarker_core.checkpoint import import_span_marker
-from spanmarker_core.decoding import decode
+from spanmarker_core.integrations.span_marker import import_span_marker
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.spans import candidate_spans
-from spanmarker_core.windows import Context, Windows
+from spanmarker_core.spans.candidates import candidate_spans
+from spanmarker_core.spans.decoding import decode
+from spanmarker_core.windows.packer import Context, Windows
 from tests.variants import first_of_each, some_by_default
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import load_file
 from transformers import RobertaConfig, RobertaModel
 
-from spanmarker_core.bundle import ModelConfig
+from spanmarker_core.bundle.config import ModelConfig
+from spanmarker_core.bundle.writer import encoder_facts
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.dspert import DSpERT
-from spanmarker_core.saving import encoder_facts
-from spanmarker_core.spans import Spans
+from spanmarker_core.spans.candidates import Spans
 
 GOLDEN = Path(__file__).parent / "golden-dspert"
 FACTS = json.loads((GOLDEN / "golden.json").read_text(encoding="utf-8"))

@@ -15,8 +15,8 @@ import pytest
 from rich.console import Console
 
 from pipelines import cli
-from pipelines.jobs import TagJob
-from pipelines.run import run_job
+from pipelines.jobs.tag import TagJob
+from pipelines.runs.run import run_job
 
 TEXTS = [
     "Barack Obama was in Paris. He flew to New York.",

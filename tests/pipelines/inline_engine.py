@@ -2,10 +2,10 @@
 
 from functools import lru_cache
 
-from pipelines.annotated import prepare_annotated
-from pipelines.shard import check_model, prepare_shard, run_shard
+from pipelines.shards.annotated import prepare_annotated
+from pipelines.shards.corpus import prepare_shard, run_shard
+from pipelines.shards.model import check_model, model_for
 from pipelines.task import AnnotatedTask, TagTask
-from pipelines.worker import model_for
 from spanmarker_core import load
 
 _load = lru_cache(load)

@@ -3,8 +3,8 @@
 import hashlib
 from pathlib import Path
 
-from pipelines.layout import ROWS, table_path
-from pipelines.manifest import commit, identity_digest, make_folders
+from pipelines.output.layout import ROWS, table_path
+from pipelines.output.manifest import commit, identity_digest, make_folders
 from pipelines.storage import publish_bytes
 from schemas.manifest import MANIFEST_VERSION, Entry, Output
 from schemas.shards import Shard

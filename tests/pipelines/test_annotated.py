@@ -18,31 +18,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from pipelines.annotated_job import AnnotatedJob, AnnotatedWork
-from pipelines.annotated_source import PackedAs, PreparedWindows
-from pipelines.bundled import bundled_model_path
 from pipelines.errors import PipelineError
-from pipelines.gold import AnnotatedDocument, align
-from pipelines.jobs import TagJob, read_job
-from pipelines.layout import ANNOTATED
-from pipelines.manifest import identity_digest, make_folders, read_entries
-from pipelines.prepare_job import find_samples
-from pipelines.run import run_job
+from pipelines.jobs.base import read_job
+from pipelines.jobs.prepare_training import AnnotatedJob
+from pipelines.jobs.tag import TagJob
+from pipelines.output.layout import ANNOTATED
+from pipelines.output.manifest import identity_digest, make_folders, read_entries
+from pipelines.runs.planned_training_data import AnnotatedWork
+from pipelines.runs.prepared_samples import find_samples
+from pipelines.runs.run import run_job
+from pipelines.stages.align import AnnotatedDocument, align
 from pipelines.stages.pack import encode
 from pipelines.stages.split import split
-from spanmarker_core.bundle import read_info
+from pipelines.training_data.windows import PackedAs, PreparedWindows
+from spanmarker_core.bundle.reader import read_info
 from spanmarker_core.data import Sentence, Span, read_annotated
 from spanmarker_core.data.summary import summarise
+from spanmarker_core.default_model import bundled_model_path
 from spanmarker_core.errors import CoreError
-from spanmarker_core.evaluation.reach import largest_flat_subset
-from spanmarker_core.labels import spans_to_tags
-from spanmarker_core.sentences import split_sentences
-from spanmarker_core.spans import candidate_spans
+from spanmarker_core.evaluation.scores.reach import largest_flat_subset
+from spanmarker_core.spans.candidates import candidate_spans
+from spanmarker_core.text.sentences import split_sentences
+from spanmarker_core.text.tag_schemes import spans_to_tags
+from spanmarker_core.text.words import split_words
 from spanmarker_core.training import TrainingSettings
-from spanmarker_core.training.encoder import encoder_packer
-from spanmarker_core.training.source import SentenceWindows, TrainingWindows
-from spanmarker_core.windows import Context, Packer
-from spanmarker_core.words import split_words
+from spanmarker_core.training.dataset import SentenceWindows, TrainingWindows
+from spanmarker_core.training.initialise import encoder_packer
+from spanmarker_core.windows.packer import Context, Packer
 from tests.core.test_training import write_encoder
 from tests.pipelines.helpers import rows, write_jsonl
 from tests.tiny import tiny_tokenizer

@@ -8,7 +8,7 @@ from apache_beam.ml.inference.base import RunInference
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing import test_pipeline
 
-from pipelines.beam_transforms import PackSamples, SpanMarkerModelHandler, SplitSentences, TagSamples
+from pipelines.engines.beam.transforms import PackSamples, SpanMarkerModelHandler, SplitSentences, TagSamples
 from pipelines.errors import PipelineError
 from spanmarker_core.errors import CoreError
 from tests.pipelines.helpers import TEXTS, assert_same_annotations, rows, tag, write_jsonl

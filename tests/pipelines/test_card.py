@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pipelines.cli import app
-from spanmarker_core.bundle import read_info
+from spanmarker_core.bundle.reader import read_info
 from spanmarker_core.card import read_card_facts
 from spanmarker_core.errors import CoreError
 from tests.tiny import tiny_bundle

@@ -17,11 +17,11 @@ from pipelines.errors import PipelineError, exit_code
 from pipelines.experiment.data import write_data
 from pipelines.experiment.run import run_experiment
 from pipelines.experiment.runs import digest_of
-from pipelines.experiment_job import ExperimentJob
-from pipelines.jobs import read_job
+from pipelines.jobs.base import read_job
+from pipelines.jobs.experiment import ExperimentJob
 from spanmarker_core import load
 from spanmarker_core.data import read_annotated
-from spanmarker_core.evaluation.run import evaluate
+from spanmarker_core.evaluation.evaluate import evaluate
 from tests.tiny import tiny_encoder, tiny_tokenizer
 
 #: Finds the words that training has seen as entities, but for every SEED-th; leaves figures.

@@ -8,12 +8,13 @@ import pytest
 from rich.console import Console
 
 from pipelines.errors import PipelineError
-from pipelines.gate_job import GateJob, read_corpus, run_gate_fit
-from pipelines.jobs import read_job
-from spanmarker_core.bundle import read_info
+from pipelines.jobs.base import read_job
+from pipelines.jobs.fit_gate import GateJob
+from pipelines.runs.fit_gate import read_corpus, run_gate_fit
+from spanmarker_core.bundle.reader import read_info
 from spanmarker_core.errors import CoreError
-from spanmarker_core.training import gate as fitting
-from spanmarker_core.windows import Windows
+from spanmarker_core.training import fit_gate as fitting
+from spanmarker_core.windows.packer import Windows
 from tests.pipelines.helpers import all_rows, documents, rows, spanmarker, tag, write_jsonl
 from tests.pipelines.test_commands import SENTENCE
 from tests.tiny import GATE

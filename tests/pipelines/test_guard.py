@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from pipelines.cli import app
 from pipelines.errors import PipelineError
 from pipelines.experiment.foreign import refuse_foreign
-from pipelines.experiment_job import ExperimentJob
-from pipelines.guard import begins, refuse_overwrite
+from pipelines.jobs.experiment import ExperimentJob
+from pipelines.output.overwrite import begins, refuse_overwrite
 from spanmarker_core.errors import CodedError
 from spanmarker_core.training.checkpoints import TrainingFolder
 from tests.pipelines.helpers import documents, tag, write_jsonl
@@ -315,7 +315,7 @@ def test_what_can_not_be_read_is_not_replaced(tmp_path, monkeypatch):
     def denied(url):
         raise PermissionError(13, "Permission denied", url)
 
-    monkeypatch.setattr("pipelines.guard.open_input", denied)
+    monkeypatch.setattr("pipelines.output.overwrite.open_input", denied)
     with pytest.raises(PipelineError) as caught:
         refuse_overwrite("--metrics", str(tmp_path / "a"), ours=begins(b"x"))
     assert caught.value.code == "output.not_readable"

@@ -12,13 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipelines import manifest, work
-from pipelines import reconcile as reconciling
-from pipelines import run as running
 from pipelines.engines import failure
 from pipelines.errors import PipelineError
-from pipelines.jobs import TagJob
-from pipelines.max_rejects import MaxRejects
+from pipelines.jobs.reject_limit import MaxRejects
+from pipelines.jobs.tag import TagJob
+from pipelines.output import manifest
+from pipelines.output import pending_shards as work
+from pipelines.output import reconcile as reconciling
+from pipelines.runs import run as running
 from pipelines.storage import publish_bytes, sole_writer
 from spanmarker_core.errors import CodedError
 from tests.pipelines import inline_engine

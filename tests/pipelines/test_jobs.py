@@ -7,9 +7,11 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines.errors import PipelineError
-from pipelines.jobs import TagJob, read_job
-from pipelines.training_job import TrainJob
-from spanmarker_core.bundle import DTYPES, GATE_CHOICES, read_info
+from pipelines.jobs.base import read_job
+from pipelines.jobs.tag import TagJob
+from pipelines.jobs.train import TrainJob
+from spanmarker_core.bundle.config import DTYPES, GATE_CHOICES
+from spanmarker_core.bundle.reader import read_info
 from spanmarker_core.errors import CoreError
 from spanmarker_core.training import TrainingSettings
 from tests.tiny import GATE, tiny_bundle
@@ -102,7 +104,7 @@ def test_options_of_a_gate_need_one_and_train_both_parts(options, says):
 
 
 def test_the_parent_needs_no_torch():
-    code = "import sys, pipelines.run, pipelines.jobs, pipelines.engines.local; assert 'torch' not in sys.modules"
+    code = "import sys, pipelines.runs.run, pipelines.jobs, pipelines.engines.local; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

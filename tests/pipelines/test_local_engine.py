@@ -12,11 +12,11 @@ from rich.console import Console
 
 from pipelines.engines import ENGINES, Settings, local
 from pipelines.errors import PipelineError
-from pipelines.jobs import TagJob
-from pipelines.plan_file import read_plan
-from pipelines.run import run_job
+from pipelines.jobs.tag import TagJob
+from pipelines.output.plan_file import read_plan
+from pipelines.runs.run import run_job
 from spanmarker_core.errors import CoreError
-from spanmarker_core.windows import Context
+from spanmarker_core.windows.packer import Context
 from tests.pipelines.helpers import all_rows, assert_same_rows, documents, rows, tag, write_jsonl
 from tests.tiny import tiny_bundle as write_tiny_bundle
 

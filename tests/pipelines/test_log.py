@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pipelines.errors import PipelineError, ShardsFailed
-from pipelines.log import JsonLog
+from pipelines.runs.json_log import JsonLog
 from tests.pipelines.made import a_shard, an_entry
 
 NASTY = 'a"b\\c\nd\r\u2028e\udcff\x00\x1b[31m😀'

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines import claim as claiming
-from pipelines import folded, manifest, plan_file
-from pipelines.claim import claim, take
 from pipelines.errors import PipelineError
-from pipelines.layout import ROWS, table_path
-from pipelines.manifest import (
+from pipelines.output import job_identity as claiming
+from pipelines.output import manifest, plan_file
+from pipelines.output import manifest_table as folded
+from pipelines.output.digest_set import NameSet, Sizes, keys_of
+from pipelines.output.job_identity import claim, take
+from pipelines.output.layout import ROWS, table_path
+from pipelines.output.manifest import (
     committed_entry,
     committed_names,
     find_done,
@@ -26,11 +28,10 @@ from pipelines.manifest import (
     make_folders,
     read_entries,
 )
-from pipelines.names import NameSet, Sizes, keys_of
-from pipelines.plan_file import save_plan
-from pipelines.reconcile import clear_strange, clear_uncommitted, reconcile
+from pipelines.output.pending_shards import SKIPPED, find_work
+from pipelines.output.plan_file import save_plan
+from pipelines.output.reconcile import clear_strange, clear_uncommitted, reconcile
 from pipelines.storage import exists, join, make_folder, names_in, publish, publish_bytes, remove, sizes_in
-from pipelines.work import SKIPPED, find_work
 from tests.pipelines import made
 from tests.pipelines.made import IDENTITY, JOB, a_shard, an_entry, finish, finish_all, outputs_of
 
@@ -424,7 +425,7 @@ def test_a_shard_that_is_committed_amid_reconcile_is_whole_or_has_no_entry(root,
         finish(output, OLD[2])
         return found
 
-    monkeypatch.setattr("pipelines.reconcile.find_done", look)
+    monkeypatch.setattr("pipelines.output.reconcile.find_done", look)
     reconcile(root, NameSet.of(shard.name for shard in OLD), JOB)
     assert_entries_are_whole(root)
     assert len(loose(root)) == 2

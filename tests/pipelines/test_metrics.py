@@ -6,13 +6,13 @@ import time
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipelines import metrics as module
 from pipelines.errors import PipelineError, ShardsFailed
-from pipelines.listeners import RunCounts
-from pipelines.metrics import Metrics, exposition
-from pipelines.names import NameSet
-from pipelines.report.run import RunFacts, report_values
+from pipelines.output.digest_set import NameSet
+from pipelines.report.run_counts import RunCounts
+from pipelines.report.run_values import RunFacts, report_values
 from pipelines.report.totals import Totals
+from pipelines.runs import prometheus as module
+from pipelines.runs.prometheus import Metrics, exposition
 from tests.pipelines.made import a_shard, an_entry
 
 NASTY = 'a"b\\c\nd\\n{},=\u2028 😀'

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.listeners import RunCounts
-from pipelines.pace import PARTS, Pace
+from pipelines.report.run_counts import RunCounts
+from pipelines.report.throughput import PARTS, Pace
 from tests.pipelines.made import a_shard, an_entry
 
 SPANS = st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e5), st.integers(0, 10**6)), max_size=40)
@@ -45,7 +45,7 @@ def test_a_run_that_slows_down():
 
 def test_words_of_a_shard_are_spread_over_the_time_that_it_took(monkeypatch):
     now = 100.0
-    monkeypatch.setattr("pipelines.listeners.time.monotonic", lambda: now)
+    monkeypatch.setattr("pipelines.report.run_counts.time.monotonic", lambda: now)
     counts = RunCounts()
     counts.started({})
     for now in (110.0, 120.0):

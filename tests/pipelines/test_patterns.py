@@ -2,8 +2,8 @@ import os
 
 import pytest
 
-from pipelines.patterns import Pattern
 from pipelines.storage import absolute
+from pipelines.storage.globs import Pattern
 from tests.pipelines.test_storage import put
 
 

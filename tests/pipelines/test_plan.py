@@ -12,10 +12,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines import plan
 from pipelines.errors import PipelineError
-from pipelines.plan import plan_shards
-from pipelines.plan_file import read_plan, save_plan
+from pipelines.output.plan_file import read_plan, save_plan
+from pipelines.planning import documents as plan
+from pipelines.planning.documents import plan_shards
 from tests.pipelines.helpers import documents, write_jsonl, write_parquet
 
 

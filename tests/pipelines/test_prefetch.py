@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from pipelines.prefetch import prefetch
+from pipelines.shards.prefetch import prefetch
 
 
 def test_items_come_in_order():

@@ -13,19 +13,20 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from pipelines import shard as sharding
 from pipelines.cli import app
 from pipelines.errors import PipelineError
-from pipelines.jobs import TagJob
-from pipelines.manifest import identity_digest, make_folders, planned, read_entries
-from pipelines.prepare_job import PrepareJob, find_samples
-from pipelines.run import run_job
-from pipelines.shard import encode, pack_runs
+from pipelines.jobs.prepare import PrepareJob
+from pipelines.jobs.tag import TagJob
+from pipelines.output.manifest import identity_digest, make_folders, planned, read_entries
+from pipelines.runs.prepared_samples import find_samples
+from pipelines.runs.run import run_job
+from pipelines.shards import corpus as sharding
+from pipelines.shards.corpus import encode, pack_runs
+from pipelines.shards.worker import attempt
 from pipelines.stages.tag import tag as real_tag
-from pipelines.worker import attempt
 from schemas import PREPARED, SAMPLES
-from spanmarker_core.bundle import read_info
-from spanmarker_core.windows import Context, Packer
+from spanmarker_core.bundle.reader import read_info
+from spanmarker_core.windows.packer import Context, Packer
 from tests.pipelines.helpers import all_rows, codes, documents, tag, write_jsonl, write_parquet
 from tests.pipelines.test_shard import long_documents
 from tests.tiny import tiny_bundle as write_bundle

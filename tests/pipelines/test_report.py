@@ -8,15 +8,15 @@ from collections import Counter
 import pyarrow as pa
 from rich.console import Console
 
-from pipelines.listeners import RunCounts
-from pipelines.names import NameSet
-from pipelines.progress import ProgressDisplay
+from pipelines.output.digest_set import NameSet
 from pipelines.report.entities import EntityCounts, describe_entities
-from pipelines.report.run import MAX_WORKERS, RunFacts, report_json, report_values
+from pipelines.report.run_counts import RunCounts
 from pipelines.report.run_markdown import report_markdown
+from pipelines.report.run_values import MAX_WORKERS, RunFacts, report_json, report_values
 from pipelines.report.sources import SourceCounts
 from pipelines.report.totals import MAX_SHARDS, Totals
-from spanmarker_core.density import DevDensity
+from pipelines.runs.progress import ProgressDisplay
+from spanmarker_core.evaluation.density import DevDensity
 from tests.pipelines.made import a_shard, an_entry
 
 NASTY = "a|b`c\r\n# d\u2028<e>"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import PipelineError
-from pipelines.names import NameSet, Sizes
+from pipelines.output.digest_set import NameSet, Sizes
 from pipelines.report import entities
 from pipelines.report.entities import EntityCounts, count_entities, describe_entities, shards_to_look_at
 from schemas import ANNOTATIONS

@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 from pipelines.cli import app
 from pipelines.engines import ENGINES
-from pipelines.jobs import TagJob
+from pipelines.jobs.tag import TagJob
 from pipelines.report.command import command_line
 from spanmarker_core import load
 from spanmarker_core.card import rewrite_card
 from spanmarker_core.data import Sentence, Span
-from spanmarker_core.training.finish import density_facts
+from spanmarker_core.training.export import density_facts
 from tests.pipelines.helpers import tag, write_jsonl
 from tests.tiny import tiny_bundle
 

@@ -8,7 +8,7 @@ import pytest
 from pipelines.report import sources
 from pipelines.report.sources import SourceCounts, dev_density_of
 from spanmarker_core.card import read_card_facts, rewrite_card
-from spanmarker_core.density import DevDensity
+from spanmarker_core.evaluation.density import DevDensity
 from tests.pipelines.made import a_shard, an_entry
 from tests.tiny import tiny_bundle
 

@@ -9,7 +9,7 @@ from pipelines.errors import PipelineError
 from spanmarker_core import load
 from spanmarker_core.data import read_annotated
 from spanmarker_core.errors import CoreError
-from spanmarker_core.evaluation.representations import FORMAT_VERSION, analyse
+from spanmarker_core.evaluation.representations.representations import FORMAT_VERSION, analyse
 from tests.pipelines.helpers import spanmarker
 from tests.tiny import tiny_bundle as write_tiny
 

@@ -282,7 +282,7 @@ def test_ids_of_two_shards_that_are_the_same_are_counted(tmp_path, tiny_bundle):
 
 
 def test_where_there_are_too_many_shards_no_ids_are_looked_for(tmp_path, tiny_bundle, monkeypatch):
-    monkeypatch.setattr("pipelines.report.run.MAX_LOOKED_AT", 1)
+    monkeypatch.setattr("pipelines.report.run_values.MAX_LOOKED_AT", 1)
     for name in ("a", "b"):
         write_jsonl(tmp_path / "in" / f"{name}.jsonl", documents(4))
     text = tag([tmp_path / "in" / "*"], tmp_path / "out", tiny_bundle)

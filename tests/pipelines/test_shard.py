@@ -9,19 +9,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import shard as sharding
-from pipelines.claim import claim
 from pipelines.errors import PipelineError
-from pipelines.isolation import isolate
-from pipelines.jobs import TagJob
-from pipelines.manifest import find_done, identity_digest, make_folders, read_entries
-from pipelines.shard import run_shard
+from pipelines.jobs.tag import TagJob
+from pipelines.output.job_identity import claim
+from pipelines.output.manifest import find_done, identity_digest, make_folders, read_entries
+from pipelines.processes.isolated import isolate
+from pipelines.shards import corpus as sharding
+from pipelines.shards.corpus import run_shard
 from pipelines.stages.pack import pack_runs
 from pipelines.stages.tag import tag as real_tag
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
-from spanmarker_core.bundle import read_info
-from spanmarker_core.sentences import split_sentences
-from spanmarker_core.windows import Context
+from spanmarker_core.bundle.reader import read_info
+from spanmarker_core.text.sentences import split_sentences
+from spanmarker_core.windows.packer import Context
 from tests.pipelines.helpers import (
     all_rows,
     assert_same_annotations,

@@ -7,7 +7,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import PipelineError
-from pipelines.patterns import Pattern
 from pipelines.storage import (
     ContentIdentity,
     StoreFault,
@@ -29,6 +28,7 @@ from pipelines.storage import (
     resolve,
     use_options,
 )
+from pipelines.storage.globs import Pattern
 from pipelines.storage.options import options_for
 from pipelines.storage.outputs import _abort_uploads
 

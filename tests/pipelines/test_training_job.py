@@ -7,12 +7,13 @@ import pytest
 from rich.console import Console
 
 from pipelines.errors import PipelineError
-from pipelines.jobs import read_job
-from pipelines.training_job import TrainJob, run_training
+from pipelines.jobs.base import read_job
+from pipelines.jobs.train import TrainJob
+from pipelines.runs.train import run_training
 from spanmarker_core import load
 from spanmarker_core.data import Span
 from spanmarker_core.errors import CoreError
-from spanmarker_core.windows import Context
+from spanmarker_core.windows.packer import Context
 from tests.core.test_training import sentences
 from tests.pipelines.test_annotated import LIMITS, encoder, prepare, write_sentences
 

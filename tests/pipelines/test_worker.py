@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines import worker
-from pipelines.claim import claim
 from pipelines.errors import PipelineError
-from pipelines.exit_codes import EXIT_MEMORY, EXIT_STUCK
-from pipelines.jobs import TagJob
-from pipelines.manifest import identity_digest, make_folders
-from pipelines.worker import attempt
-from spanmarker_core.bundle import read_info
+from pipelines.jobs.tag import TagJob
+from pipelines.output.job_identity import claim
+from pipelines.output.manifest import identity_digest, make_folders
+from pipelines.processes.exit_codes import EXIT_MEMORY, EXIT_STUCK
+from pipelines.shards import worker
+from pipelines.shards.worker import attempt
+from spanmarker_core.bundle.reader import read_info
 from tests.pipelines.helpers import documents, rows, write_jsonl
 from tests.pipelines.test_plan import shards
 
@@ -34,7 +34,7 @@ def work(tmp_path, tiny_bundle):
 def test_a_shard_that_is_done_is_not_done_again(work, monkeypatch):
     shard, task = work
     first = attempt(shard, task)
-    monkeypatch.setattr("pipelines.shard.run_shard", lambda *_: pytest.fail("it was done again"))
+    monkeypatch.setattr("pipelines.shards.corpus.run_shard", lambda *_: pytest.fail("it was done again"))
     assert (attempt(shard, task).kind, attempt(shard, task).value) == ("done", first.value)
 
 
@@ -65,7 +65,7 @@ def test_another_version_or_model_is_a_fault_that_names_both(work, change, code)
 
 def test_storage_that_stumbles_may_be_tried_again(work, monkeypatch):
     shard, task = work
-    monkeypatch.setattr("pipelines.shard.run_shard", lambda *_: (_ for _ in ()).throw(OSError(5, "I/O error")))
+    monkeypatch.setattr("pipelines.shards.corpus.run_shard", lambda *_: (_ for _ in ()).throw(OSError(5, "I/O error")))
     assert attempt(shard, task) == worker.Outcome("failed", "OSError: [Errno 5] I/O error")
 
 
@@ -73,7 +73,7 @@ def test_storage_that_stumbles_may_be_tried_again(work, monkeypatch):
 def test_an_output_out_of_reach_may_be_in_reach_elsewhere(work, monkeypatch, code):
     shard, task = work
     fault = PipelineError(code, path="out", reason="No space left on device")
-    monkeypatch.setattr("pipelines.shard.run_shard", lambda *_: (_ for _ in ()).throw(fault))
+    monkeypatch.setattr("pipelines.shards.corpus.run_shard", lambda *_: (_ for _ in ()).throw(fault))
     assert attempt(shard, task) == worker.Outcome("failed", str(fault))
 
 
@@ -87,7 +87,7 @@ def test_a_model_that_leaves_no_memory_is_a_fault_that_names_both_numbers(work):
 
 
 def test_a_model_that_is_never_loaded_ends_its_process(tmp_path):
-    code = "import time; from pipelines import worker; worker.LOAD_SECONDS = 1.0\n"
+    code = "import time; from pipelines.shards import worker; worker.LOAD_SECONDS = 1.0\n"
     code += "worker.model_for = lambda task: time.sleep(60)\nworker.facts(None)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
     assert done.returncode == EXIT_STUCK, done.stderr

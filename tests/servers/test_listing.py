@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pipelines.patterns import Pattern
 from pipelines.storage import names_in
+from pipelines.storage.globs import Pattern
 from tests.servers.endless import EndlessBucket
 from tests.servers.seaweed import client
 

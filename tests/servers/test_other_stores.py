@@ -18,7 +18,6 @@ import pytest
 
 from pipelines.engines import ENGINES
 from pipelines.errors import PipelineError
-from pipelines.patterns import Pattern
 from pipelines.storage import (
     ContentIdentity,
     exists,
@@ -36,6 +35,7 @@ from pipelines.storage import (
     sole_writer,
     use_options,
 )
+from pipelines.storage.globs import Pattern
 from tests.pipelines.helpers import all_rows, assert_same_rows, documents, tag, write_jsonl
 from tests.servers.seaweed import free_ports
 

@@ -35,9 +35,9 @@ from transformers import (
 )
 
 from spanmarker_core.data import Sentence, Span, read_annotated
-from spanmarker_core.evaluation.metrics import SpanScorer
-from spanmarker_core.evaluation.reach import largest_flat_subset
-from spanmarker_core.labels import spans_to_tags, tags_to_spans
+from spanmarker_core.evaluation.scores.metrics import SpanScorer
+from spanmarker_core.evaluation.scores.reach import largest_flat_subset
+from spanmarker_core.text.tag_schemes import spans_to_tags, tags_to_spans
 
 _PREDICTED_AT_ONCE = 32
 _IGNORED = -100  # what the loss passes over

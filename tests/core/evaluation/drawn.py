@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from spanmarker_core.data import Sentence
-from spanmarker_core.labels import Span
+from spanmarker_core.text.tag_schemes import Span
 
 LABELS = ("PER", "LOC", "ORG")
 N_WORDS = 8

@@ -6,12 +6,12 @@ from collections import Counter
 from hypothesis import given
 
 from spanmarker_core.data import Sentence
-from spanmarker_core.evaluation.analysis import Analysis, Setting
-from spanmarker_core.evaluation.attributes import TrainingForms
-from spanmarker_core.evaluation.errors import KINDS
-from spanmarker_core.evaluation.examples import EXAMPLES, Marked, in_context
 from spanmarker_core.evaluation.markdown import details_to_markdown
-from spanmarker_core.labels import Span
+from spanmarker_core.evaluation.scores.analysis import Analysis, Setting
+from spanmarker_core.evaluation.scores.attributes import TrainingForms
+from spanmarker_core.evaluation.scores.error_kinds import KINDS
+from spanmarker_core.evaluation.scores.examples import EXAMPLES, Marked, in_context
+from spanmarker_core.text.tag_schemes import Span
 from tests.core.evaluation.drawn import evaluated
 
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanmarker_core.data import Sentence, Span
-from spanmarker_core.evaluation.comparison import CHANGES, Comparison
-from spanmarker_core.evaluation.metrics import SpanScorer
-from spanmarker_core.evaluation.significance import over_documents, over_documents_each
+from spanmarker_core.evaluation.scores.comparison import CHANGES, Comparison
+from spanmarker_core.evaluation.scores.metrics import SpanScorer
+from spanmarker_core.evaluation.scores.significance import over_documents, over_documents_each
 from tests.core.evaluation.drawn import PREDICTIONS, evaluated
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanmarker_core.decoding import DECODERS, Candidates, decode
-from spanmarker_core.evaluation.calibration import Calibration
-from spanmarker_core.evaluation.curves import ThresholdCurve
+from spanmarker_core.evaluation.scores.calibration import Calibration
+from spanmarker_core.evaluation.scores.curves import ThresholdCurve
+from spanmarker_core.spans.decoding import DECODERS, Candidates, decode
 
 
 def test_expected_calibration_error_by_hand():

@@ -2,10 +2,10 @@
 
 from hypothesis import given
 
-from spanmarker_core.evaluation.confusion import Confusion
-from spanmarker_core.evaluation.errors import KINDS, ErrorCounter, error_kinds
-from spanmarker_core.evaluation.overlaps import overlapping
-from spanmarker_core.labels import Span
+from spanmarker_core.evaluation.scores.confusion import Confusion
+from spanmarker_core.evaluation.scores.error_kinds import KINDS, ErrorCounter, error_kinds
+from spanmarker_core.evaluation.scores.overlaps import overlapping
+from spanmarker_core.text.tag_schemes import Span
 from tests.core.evaluation.drawn import SETS
 
 #: "will it rain this night", BL-NER section 4.3.2.

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 
 from spanmarker_core.data import Sentence
-from spanmarker_core.evaluation.attributes import ATTRIBUTES, TrainingForms
-from spanmarker_core.evaluation.structure import structures
-from spanmarker_core.labels import Span
+from spanmarker_core.evaluation.scores.attributes import ATTRIBUTES, TrainingForms
+from spanmarker_core.evaluation.scores.structure import structures
+from spanmarker_core.text.tag_schemes import Span
 from tests.core.evaluation.drawn import SETS
 
 

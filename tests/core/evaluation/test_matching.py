@@ -9,10 +9,10 @@ from nervaluate import Evaluator
 from seqeval.metrics import classification_report
 from seqeval.scheme import IOB2
 
-from spanmarker_core.evaluation.matching import SCHEMAS, SemEval, _most_pairs, align, as_tags
-from spanmarker_core.evaluation.metrics import SpanScorer
-from spanmarker_core.evaluation.overlaps import outermost
-from spanmarker_core.labels import Span, spans_to_tags
+from spanmarker_core.evaluation.scores.metrics import SpanScorer
+from spanmarker_core.evaluation.scores.overlaps import outermost
+from spanmarker_core.evaluation.scores.partial_matches import SCHEMAS, SemEval, _most_pairs, align, as_tags
+from spanmarker_core.text.tag_schemes import Span, spans_to_tags
 from tests.core.evaluation.drawn import LABELS, N_WORDS, SETS
 
 #: Slots of six words, each with at most one gold entity and one prediction: so the pairs leave nothing to choose.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from seqeval.metrics import classification_report
 from seqeval.scheme import IOB2
 
-from spanmarker_core.evaluation.metrics import EvaluationResult, Scores, SpanScorer
-from spanmarker_core.labels import Span, spans_to_tags
+from spanmarker_core.evaluation.scores.metrics import EvaluationResult, Scores, SpanScorer
+from spanmarker_core.text.tag_schemes import Span, spans_to_tags
 
 LABELS = ("PER", "LOC", "ORG")
 N_WORDS = 8
@@ -167,7 +167,7 @@ def test_the_issue_that_seqeval_defaults_have():
 
 def test_scores_need_nothing_beyond_the_standard_library():
     code = (
-        "import sys; before = set(sys.modules); import spanmarker_core.evaluation.metrics; "
+        "import sys; before = set(sys.modules); import spanmarker_core.evaluation.scores.metrics; "
         "loaded = {name.partition('.')[0] for name in set(sys.modules) - before}; "
         "print(sorted(loaded - set(sys.stdlib_module_names) - {'spanmarker_core'}))"
     )

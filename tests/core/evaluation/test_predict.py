@@ -5,8 +5,8 @@ import pytest
 from spanmarker_core import load
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import CoreError
-from spanmarker_core.evaluation.curves import FLOOR
 from spanmarker_core.evaluation.predict import predict
+from spanmarker_core.evaluation.scores.curves import FLOOR
 from tests.tiny import GATE, tiny_bundle
 
 DATA = [

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.summary import summarise
-from spanmarker_core.evaluation.reach import (
+from spanmarker_core.evaluation.scores.reach import (
     LengthReport,
     largest_flat_subset,
     length_report,

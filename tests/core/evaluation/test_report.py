@@ -1,8 +1,8 @@
 import json
 
-from spanmarker_core.evaluation.metrics import CONVENTIONS, SpanScorer
 from spanmarker_core.evaluation.report import to_json, to_markdown
-from spanmarker_core.labels import Span
+from spanmarker_core.evaluation.scores.metrics import CONVENTIONS, SpanScorer
+from spanmarker_core.text.tag_schemes import Span
 
 FACTS = {
     "model digest": "sha256:ab",

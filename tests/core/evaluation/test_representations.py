@@ -16,8 +16,8 @@ from spanmarker_core import load
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
-from spanmarker_core.evaluation import span_sample
-from spanmarker_core.evaluation.representations import (
+from spanmarker_core.evaluation.representations import span_sample
+from spanmarker_core.evaluation.representations.representations import (
     LEVELS,
     analyse,
     class_cosines,
@@ -27,12 +27,18 @@ from spanmarker_core.evaluation.representations import (
     of_templates,
     principal,
 )
-from spanmarker_core.evaluation.span_features import NEAR, RATIOS, neighbours, pair_cosines, span_features
-from spanmarker_core.evaluation.span_sample import SpanSample, lowest, sample_spans
+from spanmarker_core.evaluation.representations.span_features import (
+    NEAR,
+    RATIOS,
+    neighbours,
+    pair_cosines,
+    span_features,
+)
+from spanmarker_core.evaluation.representations.span_sample import SpanSample, lowest, sample_spans
+from spanmarker_core.inference.tagger import Tagger
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.spans import Spans, candidate_spans
-from spanmarker_core.tagger import Tagger
-from spanmarker_core.windows import Context
+from spanmarker_core.spans.candidates import Spans, candidate_spans
+from spanmarker_core.windows.packer import Context
 from tests.core.models.test_every_architecture import CASES, TRAINED, made, nested_sentences
 from tests.core.test_training import sentences, write_encoder
 
@@ -324,7 +330,7 @@ def test_cosines_of_many_pairs_are_made_in_parts(monkeypatch):
     features = np.random.default_rng(3).normal(size=(20, 7)).astype(np.float32)
     first, second = map(np.array, zip(*combinations(range(20), 2), strict=True))
     whole = pair_cosines(features, first, second)
-    monkeypatch.setattr("spanmarker_core.evaluation.span_features._NUMBERS_A_CHUNK", 7 * 11)
+    monkeypatch.setattr("spanmarker_core.evaluation.representations.span_features._NUMBERS_A_CHUNK", 7 * 11)
     np.testing.assert_array_equal(pair_cosines(features, first, second), whole)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from spanmarker_core.evaluation.significance import micro_f1, over_documents, over_seeds
+from spanmarker_core.evaluation.scores.significance import micro_f1, over_documents, over_seeds
 
 
 def system(generator, gold, share):

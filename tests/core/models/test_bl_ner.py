@@ -7,17 +7,17 @@ import pytest
 import torch
 
 from spanmarker_core import load
-from spanmarker_core.bundle import packer_of
-from spanmarker_core.config_checks import check_config
-from spanmarker_core.decoding import select_pairs
+from spanmarker_core.architectures.options import BlNerOptions, SeqNerOptions, read_options
+from spanmarker_core.architectures.registry import ARCHITECTURES, options_of
+from spanmarker_core.bundle.config import packer_of
+from spanmarker_core.bundle.config_checks import check_config
 from spanmarker_core.errors import CoreError, UnusableError
-from spanmarker_core.models import ARCHITECTURES, options_of
-from spanmarker_core.models.options import BlNerOptions, SeqNerOptions, read_options
+from spanmarker_core.inference.tagger import Tagger
 from spanmarker_core.models.probe import check_states
-from spanmarker_core.spans import candidate_spans
-from spanmarker_core.tagger import Tagger
-from spanmarker_core.training.gate import fit_gate
-from spanmarker_core.windows import Context
+from spanmarker_core.spans.candidates import candidate_spans
+from spanmarker_core.spans.decoding import select_pairs
+from spanmarker_core.training.fit_gate import fit_gate
+from spanmarker_core.windows.packer import Context
 from tests.core.test_model import SENTENCES, batch_of
 from tests.tiny import GATE, LABELS, tiny_bundle, tiny_model
 

@@ -13,18 +13,18 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModel
 
 from spanmarker_core import load
-from spanmarker_core.bundle import packer_of
-from spanmarker_core.config_checks import check_config
+from spanmarker_core.architectures.options import DSpERTOptions, read_options
+from spanmarker_core.bundle.config import packer_of
+from spanmarker_core.bundle.config_checks import check_config
+from spanmarker_core.bundle.writer import save_bundle
 from spanmarker_core.errors import UnusableError
-from spanmarker_core.int8 import Int8Linear
+from spanmarker_core.inference.int8 import Int8Linear
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.dspert import DSpERT, over_sequences
 from spanmarker_core.models.encoders import encoder_layers, native_position_offset
-from spanmarker_core.models.options import DSpERTOptions, read_options
 from spanmarker_core.models.probe import check_states
-from spanmarker_core.saving import save_bundle
-from spanmarker_core.spans import Spans
-from spanmarker_core.windows import Context
+from spanmarker_core.spans.candidates import Spans
+from spanmarker_core.windows.packer import Context
 from tests.core.models.test_aggregation import naive
 from tests.core.test_encoder_families import WORK, small
 from tests.core.test_model import SENTENCES, batch_of, dense_encoder

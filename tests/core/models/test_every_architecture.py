@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.training_job import TrainJob
+from pipelines.jobs.train import TrainJob
 from spanmarker_core import load
-from spanmarker_core.bundle import packer_of
+from spanmarker_core.architectures.registry import ARCHITECTURES
+from spanmarker_core.bundle.config import packer_of
+from spanmarker_core.bundle.writer import save_bundle
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import CoreError
-from spanmarker_core.evaluation.run import evaluate
-from spanmarker_core.models import ARCHITECTURES
+from spanmarker_core.evaluation.evaluate import evaluate
+from spanmarker_core.inference.tagger import Tagger
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.saving import save_bundle
-from spanmarker_core.spans import candidate_spans
-from spanmarker_core.tagger import Tagger
+from spanmarker_core.spans.candidates import candidate_spans
 from spanmarker_core.training import TrainingSettings, train
-from spanmarker_core.training.encoder import new_model
-from spanmarker_core.training.run import _examples, _loss
-from spanmarker_core.training.source import SentenceWindows
-from spanmarker_core.windows import Context
+from spanmarker_core.training.dataset import SentenceWindows
+from spanmarker_core.training.initialise import new_model
+from spanmarker_core.training.train import _examples, _loss
+from spanmarker_core.windows.packer import Context
 from tests.core.test_training import quiet, sentences, write_encoder
 from tests.variants import first_of_each, some_by_default
 

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModel
 
 from spanmarker_core.errors import CoreError
-from spanmarker_core.training.encoder import new_model
+from spanmarker_core.training.initialise import new_model
 from tests.core.models.test_span_marker_options import SETTINGS, write_encoder
 
 

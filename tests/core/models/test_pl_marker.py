@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from spanmarker_core import load
-from spanmarker_core.config_checks import check_config
+from spanmarker_core.bundle.config_checks import check_config
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import UnusableError
-from spanmarker_core.evaluation.run import evaluate
+from spanmarker_core.evaluation.evaluate import evaluate
 from spanmarker_core.training import train
 from tests.core.models.test_span_marker_options import (
     SETTINGS,

@@ -6,12 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanmarker_core.attention import MarkerPass, Rows, TextPass
+from spanmarker_core.architectures.options import ATTENTIONS
+from spanmarker_core.arrays.ragged import ragged_offsets
+from spanmarker_core.models.attention import MarkerPass, Rows, TextPass
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.joint import JointPass, Samples, Sampling, sample_starts
-from spanmarker_core.models.options import ATTENTIONS
-from spanmarker_core.ragged import ragged_offsets
-from spanmarker_core.spans import Spans
+from spanmarker_core.spans.candidates import Spans
 from tests.core.models.test_span_marker_options import JOINT, figure_mask, made, three_tokens_two_spans
 
 #: A window of three tokens, T, and two spans, markers S and E each. A row says what the item sees: TTT SE SE.

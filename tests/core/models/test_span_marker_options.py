@@ -8,17 +8,17 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from spanmarker_core import load
-from spanmarker_core.bundle import packer_of
-from spanmarker_core.config_checks import check_config
+from spanmarker_core.architectures.options import ATTENTIONS
+from spanmarker_core.bundle.config import packer_of
+from spanmarker_core.bundle.config_checks import check_config
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import UnusableError
-from spanmarker_core.evaluation.run import evaluate
+from spanmarker_core.evaluation.evaluate import evaluate
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.models.options import ATTENTIONS
 from spanmarker_core.models.span_marker import _random_positions
-from spanmarker_core.spans import Spans, candidate_spans
+from spanmarker_core.spans.candidates import Spans, candidate_spans
 from spanmarker_core.training import TrainingSettings, train
-from spanmarker_core.windows import Context
+from spanmarker_core.windows.packer import Context
 from tests.core.test_model import SENTENCES, batch_of, dense_encoder
 from tests.core.test_pairing_and_gate import dense_late_logits
 from tests.tiny import FAMILIES, GATE, tiny_encoder, tiny_model, tiny_tokenizer

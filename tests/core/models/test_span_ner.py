@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModel
 
-from spanmarker_core.bundle import packer_of
+from spanmarker_core.architectures.options import SpanNerOptions, read_options
+from spanmarker_core.bundle.config import packer_of
+from spanmarker_core.bundle.writer import encoder_facts
 from spanmarker_core.errors import UnusableError
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.models.options import SpanNerOptions, read_options
 from spanmarker_core.models.span_ner import SpanNerModel
-from spanmarker_core.saving import encoder_facts
-from spanmarker_core.spans import Spans
-from spanmarker_core.windows import Context
+from spanmarker_core.spans.candidates import Spans
+from spanmarker_core.windows.packer import Context
 from tests.core.test_model import SENTENCES, batch_of
 from tests.tiny import GATE, tiny_model
 

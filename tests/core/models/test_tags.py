@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
 from spanmarker_core import load
+from spanmarker_core.arrays.ragged import ragged_offsets
 from spanmarker_core.data.records import Sentence
-from spanmarker_core.labels import Span
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.crf import Crf
 from spanmarker_core.models.tags import TagHead, join_tags
-from spanmarker_core.models.words import range_max, word_maxima
-from spanmarker_core.ragged import ragged_offsets
-from spanmarker_core.spans import Spans
+from spanmarker_core.models.word_states import range_max, word_maxima
+from spanmarker_core.spans.candidates import Spans
+from spanmarker_core.text.tag_schemes import Span
 from spanmarker_core.training import TrainingSettings, train
 from tests.core.test_training import write_encoder
 from tests.variants import some_by_default

@@ -12,7 +12,7 @@ from pipelines.stages.pack import encode, pack, pack_runs
 from pipelines.stages.split import split
 from pipelines.stages.tag import tag, windows_of
 from schemas import SAMPLES
-from spanmarker_core.windows import Context, Windows
+from spanmarker_core.windows.packer import Context, Windows
 from tests.core.test_windows import CONTEXT, PACKERS
 
 PIECE = st.sampled_from(

@@ -1,0 +1,279 @@
+"""What Beam gets of the beam engine: a pipeline whose elements are shards, and the process that hands it in.
+
+    Create([URL of the list]) -> its lines, a shard each -> Reshuffle, against fusion -> tag, one at a time
+
+Only what every runner has: functions that are imported by name, no outputs at the end of a bundle, no side outputs.
+"""
+
+import contextlib
+import io
+import json
+import logging
+import os
+import re
+import threading
+import time
+from argparse import ArgumentParser
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics.metric import Metrics
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions, StandardOptions
+
+from pipelines.engines import TRIES, Settings
+from pipelines.engines.beam.failures import BEGUN, CHANGED, FAILURES
+from pipelines.errors import PipelineError
+from pipelines.output.plan_file import shard_of
+from pipelines.processes.children import cores
+from pipelines.processes.thread_limits import prepare_process
+from pipelines.shards.worker import attempt, facts
+from pipelines.storage import exists, join, open_input, publish_bytes, remove, use_options
+from pipelines.task import Task
+from schemas.manifest import Entry
+from spanmarker_core.errors import CodedError
+
+#: Beam's metrics: counters shards_done, shards_failed, attempts_failed, documents, words, rejects; distribution
+#: shard_milliseconds.
+NAMESPACE = "spanmarker"
+_LOCAL = "FnApiRunner"  # the bundled runner, by its own name: DirectRunner first looks for another on the network
+_CODED = re.compile(r"\[[a-z]+\.[a-z_]+\] [^\n]*")
+_LOG = re.compile(r"(DEBUG|INFO|WARNING):")
+_LAST_WORDS_SECONDS = 0.5  # until what a process printed as it died has come through its pipe
+_EXIT_BROKEN = 72
+_broken = False  # whether the model of this process fails on anything
+
+
+class ReadShards(beam.DoFn):
+    """The URL of a file -> its lines, each a shard as JSON."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def setup(self) -> None:
+        """Know the store."""
+        use_options(self.task.storage_options)
+
+    def process(self, url: str) -> Iterator[str]:
+        """Yield the lines as they are read."""
+        with open_input(url) as file:
+            for line in file:
+                yield line.decode().rstrip("\n")
+
+
+class TagShards(beam.DoFn):
+    """A shard as JSON -> nothing but its committed files, or a word in `failures/` if it fails for good."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def setup(self) -> None:
+        """Load the model, once a process: other instances in the process share it."""
+        prepare_process(self.task.threads)
+        try:
+            facts(self.task)
+        except CodedError as error:
+            raise _fault(error) from None
+
+    def process(self, line: str) -> None:
+        """Try the shard, up to TRIES times.
+
+        A file in `failures/` says that an attempt is under way. One that is there already is left of a process that the
+        shard, or something else, has ended: then whatever ends a process is rejected.
+
+        Raises:
+            RuntimeError: a fault of the job or of this process.
+        """
+        global _broken
+        if _broken:  # A runner that tries again in the process whose model is broken gets another process.
+            os._exit(_EXIT_BROKEN)
+        shard, start = shard_of(line.encode()), time.monotonic()
+        begun = join(self.task.output, FAILURES, f"{shard.name}{BEGUN}")
+        try:
+            ended_before = exists(begun)
+            publish_bytes(begun, b"")
+            for number in range(TRIES):
+                outcome = attempt(shard, self.task, careful=ended_before or number == TRIES - 1)
+                if outcome.kind != "failed":
+                    break
+                _count("attempts_failed")
+            remove(begun)
+        except (CodedError, OSError) as error:
+            raise _fault(error) from None
+        if isinstance(outcome.value, Entry):
+            _count_entry(outcome.value)
+        elif outcome.kind in ("failed", "changed"):
+            _count("shards_failed")
+            content = json.dumps({"shard": shard.name, "reason": str(outcome.value)}, indent=1).encode()
+            name = f"{shard.name}{CHANGED if outcome.kind == 'changed' else ''}.json"
+            try:
+                publish_bytes(join(self.task.output, FAILURES, name), content + b"\n")
+            except PipelineError as error:  # as on a full disk
+                raise _fault(error) from None
+        else:
+            _broken = outcome.kind == "broken"
+            raise _fault(outcome.value)
+        Metrics.distribution(NAMESPACE, "shard_milliseconds").update(round(1000 * (time.monotonic() - start)))
+
+
+def _fault(error: object) -> RuntimeError:
+    """Return what Beam can carry anywhere: an error whose text is one line, our message."""
+    return RuntimeError(" ".join(str(error).split()))
+
+
+def _count(name: str, count: int = 1) -> None:
+    Metrics.counter(NAMESPACE, name).inc(count)
+
+
+def _count_entry(entry: Entry) -> None:
+    _count("shards_done")
+    for name, counted in (("documents", "documents"), ("words", "words"), ("rejects", "rejected")):
+        _count(name, entry.counts.get(counted, 0))
+
+
+def build(pipeline: beam.Pipeline, todo: str, task: Task) -> None:
+    """Add to a pipeline what tags the shards that the file `todo` lists."""
+    (
+        pipeline
+        | "list" >> beam.Create([todo])
+        | "shards" >> beam.ParDo(ReadShards(task)).with_output_types(str)
+        | "spread" >> beam.Reshuffle()
+        | "tag" >> beam.ParDo(TagShards(task)).with_output_types(type(None))
+    )
+
+
+def options_of(settings: Settings) -> PipelineOptions:
+    """Return Beam's options: what the user gave, and the bundled runner's if no runner is named.
+
+    Raises:
+        PipelineError: `beam.bad_options`.
+    """
+    given, options = list(settings.beam_options), PipelineOptions(list(settings.beam_options))
+    parsers: list[ArgumentParser] = []
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            options.get_all_options(add_extra_args_fn=parsers.append)
+            unknown = parsers[0].parse_known_args(given)[1]
+    except SystemExit:  # how argparse refuses
+        raise _refused(given, said.getvalue().strip().rpartition("error: ")[2]) from None
+    standard, direct = options.view_as(StandardOptions), options.view_as(DirectOptions)
+    runner = (standard.runner or _LOCAL).rpartition(".")[2]
+    if "Dask" in runner:
+        raise _refused(given, f"{runner} loses rows. Use --engine dask")
+    # Job servers have options of their own, which Beam asks them for.
+    if unknown and runner not in ("PortableRunner", "FlinkRunner", "SparkRunner"):
+        raise _refused(given, f"{', '.join(unknown)} is no option of Beam")
+    if not _names_runner(settings):
+        standard.runner = _LOCAL
+        if not any(option.startswith("--direct") for option in given):
+            direct.direct_num_workers = settings.workers
+            direct.direct_running_mode = "multi_processing" if settings.workers > 1 else "in_memory"
+    options.view_as(SetupOptions).save_main_session = False
+    return options
+
+
+def _names_runner(settings: Settings) -> bool:
+    return PipelineOptions(list(settings.beam_options)).view_as(StandardOptions).runner is not None
+
+
+def _refused(given: list[str], reason: str) -> PipelineError:
+    return PipelineError("beam.bad_options", options=" ".join(given), reason=reason)
+
+
+def hand_in(
+    connection: Connection, todo: str, task: Task, settings: Settings, handed_in: "Future[Any]"
+) -> tuple[str, str | PipelineError | None]:
+    """Run the pipeline, or hand it in and wait; in a process that is there for nothing else.
+
+    Sends ("started", name of the runner); returns ("done", None), ("failed", reason) or ("refused", error).
+    `handed_in` becomes what can be cancelled; the bundled runner ends with the process.
+    """
+    try:
+        options = options_of(settings)
+        pipeline = _pipeline(options, settings)
+    except PipelineError as error:
+        return "refused", error
+    said: Sequence[str] = []
+    runner, direct = options.view_as(StandardOptions).runner, options.view_as(DirectOptions)
+    if runner == _LOCAL:
+        # It logs each failure several times, in full, and the driver says it once.
+        logging.getLogger().setLevel(logging.CRITICAL)
+        if direct.direct_running_mode != "in_memory":
+            said = _hush()
+        if not task.threads:
+            task = replace(task, threads=max(1, cores() // max(1, direct.direct_num_workers)))
+    _end_with_worker(connection, said)
+    connection.send(("started", runner))
+    build(pipeline, todo, task)
+    if runner != _LOCAL and not handed_in.set_running_or_notify_cancel():
+        return "failed", "it was told to end"
+    try:
+        result = pipeline.run()
+        if runner != _LOCAL:
+            handed_in.set_result(result)
+        result.wait_until_finish()
+    except Exception as error:
+        if handed_in.running():
+            handed_in.set_exception(error)
+        return "failed", reason_of(f"{type(error).__name__}: {error}")
+    return "done", None
+
+
+def _pipeline(options: PipelineOptions, settings: Settings) -> beam.Pipeline:
+    try:
+        return beam.Pipeline(options=options)
+    except (ValueError, ImportError, AttributeError) as error:  # No such runner, or it lacks an option.
+        raise _refused(list(settings.beam_options), str(error)) from error
+
+
+def reason_of(text: str) -> str:
+    """Return what is worth telling of Beam's error text, which may be a traceback: our message, else its last line.
+
+    >>> reason_of("RuntimeError: Traceback ...\\nRuntimeError: [model.broken] no luck [while running 'tag']\\n at ...")
+    '[model.broken] no luck'
+    """
+    if coded := _CODED.search(text):
+        return coded[0].partition(" [while running")[0]
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "no reason is told"
+
+
+def _end_with_worker(connection: Connection, said: Sequence[str]) -> None:
+    """Fail when a worker process of the bundled runner dies: the runner would wait for it for ever.
+
+    The thread that waits for a worker process raises what it ended with. `said` is what such processes printed.
+    """
+
+    def hook(raised: threading.ExceptHookArgs) -> None:
+        if raised.thread is None or raised.thread.name != "run_worker":
+            threading.__excepthook__(raised)
+            return
+        time.sleep(_LAST_WORDS_SECONDS)
+        last = f", which said: {said[-1]}" if said else ""
+        connection.send(("failed", f"{raised.exc_value}{last}"))
+        os._exit(1)
+
+    threading.excepthook = hook
+
+
+def _hush() -> Sequence[str]:
+    """Keep what Beam's worker processes print off standard error; return the last lines of it that are no log.
+
+    They log all that they do, at a level that can't be set from here.
+    """
+    reading, writing = os.pipe()
+    os.dup2(writing, 2)
+    os.close(writing)
+    said: deque[str] = deque(maxlen=20)
+
+    def keep() -> None:
+        with open(reading, errors="replace") as lines:
+            said.extend(line.strip() for line in lines if line.strip() and not _LOG.match(line))
+
+    threading.Thread(target=keep, name="keep-quiet", daemon=True).start()
+    return said

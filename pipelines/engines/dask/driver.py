@@ -1,0 +1,384 @@
+"""The Dask engine: shard tasks on the workers of a Dask scheduler, or of a cluster on this machine.
+
+A worker process loads the model once, by path, when it is first asked for it (`worker.model_for`); one that joins
+later does so at its first shard. A plugin would stay with the scheduler if the driver is killed, and load the model
+of a dead job into each new worker that others share. A scheduler knows of at most `IN_FLIGHT` shards a worker.
+
+Start workers with one thread each, `dask worker tcp://HOST:8786 --nthreads 1`, and with `--resources GPU=1` where
+tagging is to run: a process tags one shard at a time. Under a nanny, Dask's default, a worker that ends is replaced.
+How long a worker may be silent before its shard is tried elsewhere is the scheduler's to say, 5 minutes by default:
+start it with DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL=60s in its environment.
+"""
+
+import asyncio
+import logging
+import pkgutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import dask
+from distributed import Client, Future, KilledWorker, LocalCluster
+from distributed.client import FutureCancelledError
+from distributed.utils import silence_logging_cmgr
+
+from pipelines.engines import TRIES, Listener, Settings, Tries, refuse_memory
+from pipelines.engines.dask.worker import Done, attempt_here, facts_here
+from pipelines.errors import PipelineError, Terminated
+from pipelines.output.manifest import committed_entry
+from pipelines.shards.model import LOAD_SECONDS
+from pipelines.shards.worker import Outcome
+from pipelines.task import Task
+from schemas.manifest import Entry
+from schemas.shards import Shard
+from spanmarker_core.errors import CodedError
+
+#: Seconds a run waits for a worker that can take its shards, as while a cluster is scaled up.
+NO_WORKER_SECONDS = 120.0
+#: Shards that a worker has or is about to get, so that it need not wait for the next one.
+IN_FLIGHT = 2
+_LOOK_SECONDS = 2.0  # between looks at which workers there are
+_PATIENCE = 60.0  # with a scheduler or a worker that does not answer
+_CONNECT_SECONDS = 10.0
+_LOCAL_CONFIG = {
+    "distributed.scheduler.worker-ttl": "60s",
+    # A shard is given up after TRIES deaths; Dask's own count also blames those that waited on the same worker.
+    "distributed.scheduler.allowed-failures": 10,
+}
+
+
+def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Listener) -> None:
+    """Run `shards` on the workers of `settings.scheduler` that have `settings.resources`.
+
+    Raises:
+        CodedError: a fault of the job (model, device), raised in a worker.
+        PipelineError: `engine.not_started`, `engine.not_reached`, `engine.no_worker`, `engine.lost`,
+            `worker.start_failed`, `worker.other_version`, `output.not_shared`, `output.not_seen`; `shards.failed` after
+            all others are done, or when there is no use in going on.
+    """
+    refuse_memory(task)
+    with silence_logging_cmgr(logging.CRITICAL), _scheduler(settings) as address:
+        driver = _Driver(shards, task, settings, listener, address)
+        try:
+            asyncio.run(_run(driver))
+        except asyncio.CancelledError:
+            raise Terminated from None
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+    driver.tries.end()
+
+
+async def _run(driver: "_Driver") -> None:
+    """Run the driver; SIGTERM cancels it, since an exception out of a signal handler may strike anywhere in a loop."""
+    before, main = signal.getsignal(signal.SIGTERM), asyncio.current_task()
+    here = threading.current_thread() is threading.main_thread()
+    if here and main is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, main.cancel)
+    try:
+        await driver.run()
+    finally:
+        if here:
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _scheduler(settings: Settings) -> Iterator[str]:
+    """Yield the address of a scheduler; one on this machine ends with the block."""
+    if settings.scheduler:
+        yield settings.scheduler
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="spanmarker-dask-", ignore_cleanup_errors=True) as folder,
+        dask.config.set(_LOCAL_CONFIG | {"temporary-directory": folder}),
+        ExitStack() as stack,
+    ):
+        try:
+            cluster = stack.enter_context(
+                LocalCluster(
+                    n_workers=settings.workers,
+                    threads_per_worker=1,
+                    dashboard_address="127.0.0.1:0",  # any free port, for what is served there without a dashboard
+                    scheduler_kwargs={"dashboard": False},
+                    resources=settings.resources or None,
+                    memory_limit=0,  # Dask would pause a worker at a share of the machine's; see --worker-memory
+                    silence_logs=logging.CRITICAL,
+                    preload=__name__,
+                )
+            )
+        except (OSError, RuntimeError) as error:
+            raise PipelineError("engine.not_started", reason=_words(error)) from error
+        yield cluster.scheduler_address
+
+
+@dataclass(slots=True)
+class _Work:
+    """A shard that is not done yet."""
+
+    shard: Shard
+    worker: str = ""  # that last began it
+    elsewhere: set[str] = field(default_factory=set)  # the workers that may take it; empty is all
+    begun: bool = False  # whether a worker has begun the attempt that is under way
+    given_up: bool = False
+    careful: bool = False  # whether the attempt under way is the last one, which rejects what ends a process
+
+
+@dataclass
+class _Driver:
+    shards: Iterator[Shard]
+    task: Task
+    settings: Settings
+    listener: Listener
+    address: str
+    workers: set[str] = field(default_factory=set)  # that have what is asked for
+    checked: set[str] = field(default_factory=set)  # that run this version of the package
+    replaced: set[str] = field(default_factory=set)  # that are being replaced
+    lanes: set[asyncio.Task[None]] = field(default_factory=set)
+    under_way: dict[int, tuple[_Work, Future[Any]]] = field(default_factory=dict)  # by number of the attempt
+    loading: dict[str, tuple[float, asyncio.Task[Any]]] = field(default_factory=dict)  # worker -> since when, answer
+    failed_starts: int = 0
+    attempts: int = 0
+    announced: bool = False
+    seen: bool = False  # whether what workers commit is found from here
+    exhausted: bool = False
+
+    async def run(self) -> None:
+        """Keep `IN_FLIGHT` lanes of shards going for each worker there is, until there are no more shards."""
+        self.client = Client(self.address, asynchronous=True, timeout=_CONNECT_SECONDS, set_as_default=False)
+        try:
+            await self.client
+        except (OSError, ValueError, TypeError, RuntimeError) as error:  # also for tls:// without its certificates
+            await self.client.close()
+            raise PipelineError("engine.not_reached", address=self.address, reason=_words(error)) from error
+        self.tries = Tries(self.listener)
+        self.topic = f"spanmarker-{self.client.id}"
+        self.last_worker = time.monotonic()
+        async with self.client, asyncio.TaskGroup() as self.group:
+            self.client.subscribe_topic(self.topic, self._hear)
+            while self.lanes or not self.exhausted:
+                await self._look()
+                self.tries.check()
+                for work, future in self.under_way.values():
+                    if self._nowhere(work):
+                        self.group.create_task(self._cancel(future))
+                if self.workers and not self.announced:
+                    await self._announce()
+                # A cluster that scales itself up from nothing needs to see work to do so.
+                while (self.announced or not self.workers) and not self.exhausted and len(self.lanes) < self._width:
+                    lane = self.group.create_task(self._lane())
+                    self.lanes.add(lane)
+                    lane.add_done_callback(self.lanes.discard)
+                if self.lanes:
+                    await asyncio.wait(self.lanes, timeout=_LOOK_SECONDS)
+                else:
+                    await asyncio.sleep(0.1)
+
+    @property
+    def _width(self) -> int:
+        return IN_FLIGHT * max(1, len(self.workers))
+
+    async def _look(self) -> None:
+        """See which workers have what is asked for; refuse those with another version of the package."""
+        with self._losing():
+            found = (await asyncio.wait_for(self.client.scheduler.identity(), _PATIENCE))["workers"]
+        asked = self.settings.resources
+        self.workers = {
+            address
+            for address, worker in found.items()
+            if worker["status"] == "running" and all(worker["resources"].get(name, 0) >= asked[name] for name in asked)
+        }
+        if self.workers:
+            self.last_worker = time.monotonic()
+        elif time.monotonic() - self.last_worker > NO_WORKER_SECONDS:
+            there = [f"  {address}: {_amounts(worker['resources'])}" for address, worker in found.items()]
+            raise PipelineError(
+                "engine.no_worker",
+                address=self.address,
+                seconds=f"{NO_WORKER_SECONDS:g}",
+                asked=_amounts(asked),
+                workers="\n".join(there[:10]) or "  none",
+            )
+        self.checked &= self.workers
+        if new := self.workers - self.checked:
+            # By a function of Python's own: what is pickled by one version may not be readable by another.
+            for worker, there in (await self._ask(new, pkgutil.resolve_name, "pipelines:CODE_VERSION")).items():
+                if isinstance(there, str | ImportError | AttributeError):
+                    if there != self.task.code:
+                        raise PipelineError("worker.other_version", worker=worker, there=there, here=self.task.code)
+                    self.checked.add(worker)
+
+    async def _announce(self) -> None:
+        """Load the model everywhere, refuse what is wrong with it, and say what the workers run on."""
+        for worker in self.workers - self.loading.keys():
+            self.loading[worker] = time.monotonic(), asyncio.create_task(self._run_on(worker, facts_here, self.task))
+        await asyncio.wait([request for _, request in self.loading.values()], timeout=_PATIENCE)
+        answers = {}
+        for worker, (_, request) in list(self.loading.items()):
+            if request.done():
+                with self._losing():
+                    answers[worker] = request.result()
+                del self.loading[worker]
+            elif worker not in self.workers:
+                request.cancel()
+                del self.loading[worker]
+        for answer in answers.values():
+            if isinstance(answer, CodedError):
+                raise answer
+        if ready := next((answer for answer in answers.values() if isinstance(answer, dict)), None):
+            where = {"dask": dask.__version__, "scheduler": self.address, "workers": str(len(self.workers))}
+            self.listener.started(ready | where)
+            self.announced = True
+            for _, request in self.loading.values():  # They go on loading, and take their first shard after it.
+                request.cancel()
+        elif answers:  # They died, and may be replaced. Those that gave no answer are still loading.
+            self.failed_starts += 1
+            if self.failed_starts >= TRIES:
+                worker, error = next(iter(answers.items()))
+                raise PipelineError("worker.start_failed", reason=f"worker {worker} failed ({_words(error)})")
+        else:
+            for worker, (since, _) in self.loading.items():
+                if time.monotonic() - since > LOAD_SECONDS + _PATIENCE:
+                    reason = f"worker {worker} was not ready after {LOAD_SECONDS:g} s"
+                    raise PipelineError("worker.start_failed", reason=reason)
+
+    async def _ask(self, workers: Iterable[str], function: Callable[..., Any], *args: Any) -> dict[str, Any]:
+        """Return what `function` returned or raised on each worker that answers in time."""
+        asked = {asyncio.create_task(self._run_on(worker, function, *args)): worker for worker in workers}
+        done, late = await asyncio.wait(asked, timeout=_PATIENCE)
+        for request in late:
+            request.cancel()
+        with self._losing():
+            return {asked[request]: request.result() for request in done}
+
+    async def _run_on(self, worker: str, function: Callable[..., Any], *args: Any) -> Any:
+        return (await self.client.run(function, *args, workers=[worker], on_error="return"))[worker]
+
+    async def _cancel(self, future: Future[Any]) -> None:
+        with suppress(OSError):  # If the scheduler is gone, whoever waits for the future hears of it.
+            await self.client.cancel([future])
+
+    async def _lane(self) -> None:
+        """Bring one shard after another to its end, while there are lanes for it."""
+        while len(self.lanes) <= self._width:
+            self.tries.check()
+            if (shard := next(self.shards, None)) is None:
+                self.exhausted = True
+                return
+            self.tries.total += 1
+            work = _Work(shard)
+            while not await self._attempt(work):
+                pass
+
+    async def _attempt(self, work: _Work) -> bool:
+        """Try a shard once; return whether that was the last time."""
+        self.attempts += 1
+        number, name, work.begun = self.attempts, work.shard.name, False
+        # Not as a wish (allow_other_workers): Dask forgets a task that had one while there was no worker at all.
+        failures, work.careful = self.tries.failures(name), self.tries.is_last(name)
+        work.elsewhere = self.workers - {work.worker} if failures else set()
+        future = self.client.submit(
+            attempt_here,
+            work.shard,
+            self.task,
+            self.topic,
+            number,
+            work.careful,
+            key=("spanmarker-shard", self.client.id, name, number),  # one name for all: a scheduler keeps each for ever
+            resources=self.settings.resources or None,
+            workers=list(work.elsewhere) or None,
+            priority=failures,
+            pure=False,
+        )
+        self.under_way[number] = work, future
+        try:
+            outcome, worker, done = await future
+        except FutureCancelledError as error:
+            if work.given_up:
+                return True
+            if self._nowhere(work) or self._needs_care(work):
+                return False
+            raise PipelineError("engine.lost", address=self.address, reason=error.reason) from error
+        except OSError as error:  # Results come by way of the scheduler.
+            raise PipelineError("engine.lost", address=self.address, reason=_words(error)) from error
+        except KilledWorker:
+            return self._failed(work, "it, or a shard that waited beside it, ended one worker after another")
+        except Exception as error:  # of Dask, such as one over what can't be unpickled
+            return self._failed(work, _words(error))
+        finally:
+            del self.under_way[number]
+            future.release()
+        return await self._came_of(work, outcome, worker, done)
+
+    async def _came_of(self, work: _Work, outcome: Outcome, worker: str, done: Done) -> bool:
+        """Take note of an outcome; return whether the shard has come to its end."""
+        work.worker, name = worker, work.shard.name
+        if isinstance(outcome.value, CodedError):
+            raise outcome.value
+        if isinstance(outcome.value, Entry):
+            if not self.seen and committed_entry(self.task.output, name) is None:
+                raise PipelineError("output.not_seen", path=self.task.output, worker=worker)
+            self.seen = True
+            self.tries.done(name)
+            self.listener.progressed(name, *done)
+            self.listener.finished(outcome.value, work.shard.n_bytes, worker)
+            return True
+        if outcome.kind == "changed":  # Another try would find the same.
+            self.tries.never(name, outcome.value)
+            return True
+        if outcome.kind == "broken" and worker not in self.replaced:
+            self.replaced.add(worker)
+            with suppress(OSError, ValueError):  # by its nanny, or, told to end, by who started it
+                await self.client.restart_workers([worker], timeout=_PATIENCE, raise_for_error=False)
+            self.replaced.discard(worker)
+        return self._failed(work, outcome.value)
+
+    def _nowhere(self, work: _Work) -> bool:
+        return bool(work.elsewhere) and work.elsewhere.isdisjoint(self.workers)
+
+    def _needs_care(self, work: _Work) -> bool:
+        """Tell whether the attempt that Dask goes on with elsewhere is the last one and doesn't know it."""
+        return self.tries.is_last(work.shard.name) and not work.careful
+
+    def _failed(self, work: _Work, reason: str) -> bool:
+        work.given_up = not self.tries.again(work.shard.name, reason)
+        return work.given_up
+
+    def _hear(self, event: tuple[float, tuple[int, str, Done | None]]) -> None:
+        """Take a worker's word on its attempt: that it has begun it, or what it has done since the last word."""
+        number, worker, done = event[1]
+        if number not in self.under_way:
+            return
+        work, future = self.under_way[number]
+        if done is not None:
+            self.listener.progressed(work.shard.name, *done)
+            return
+        # Dask itself gives the shard of a worker that ended to another one, so a second beginning tells of the end.
+        lost = work.begun and self._failed(work, f"its worker {work.worker} ended or fell silent")
+        work.worker, work.begun = worker, True
+        if lost or self._needs_care(work):
+            self.group.create_task(self._cancel(future))
+
+    @contextmanager
+    def _losing(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, TimeoutError) as error:
+            raise PipelineError("engine.lost", address=self.address, reason=_words(error)) from error
+
+
+def dask_setup(worker: object) -> None:
+    """Leave Ctrl-C, which reaches the whole group, to the driver. Called in each worker of a cluster of our own."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _amounts(resources: dict[str, float]) -> str:
+    return ", ".join(f"{name}={amount:g}" for name, amount in resources.items()) or "no resources"
+
+
+def _words(error: object) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

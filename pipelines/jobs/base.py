@@ -1,0 +1,253 @@
+"""Job configuration: flat, typed, closed. All errors of a job are reported at once, before any work.
+
+A job file is TOML with the same names as the command's options:
+
+    # spanmarker tag --job tag.toml
+    input = ["docs/*.parquet"]
+    output = "out/"
+    workers = 2
+"""
+
+import json
+import os
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ByteSize,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from pipelines import CODE_VERSION
+from pipelines.engines import ENGINES, Settings
+from pipelines.errors import PipelineError
+from pipelines.storage import absolute
+from pipelines.task import Task
+from spanmarker_core.bundle.reader import BundleInfo
+from spanmarker_core.default_model import bundled_model_path
+
+
+class ShardJob(BaseModel):
+    """What jobs over shards share: what is read, where it goes, where the work is done."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    #: The command that runs it.
+    verb: ClassVar[str]
+
+    input: list[str] = Field([], description="patterns of input files, local or fsspec URLs")
+    output: str = Field(min_length=1, description="folder for the rows, local or an fsspec URL")
+    id_column: str = Field("id", description="column or JSON key of the ids: strings or integers")
+    text_column: str = Field("text", description="column or JSON key of the texts")
+    language: str = Field("en", description="language of the texts, for the sentence splitter")
+    engine: str = Field("local", description="where shards run: local, dask or beam")
+    workers: int = Field(1, ge=1, description="worker processes, one model each")
+    threads: int = Field(0, ge=0, description="CPU threads a worker; 0 shares the cores among the workers")
+    scheduler: str | None = Field(None, description="Dask: address of a scheduler; else a cluster on this machine")
+    resources: dict[str, float] = Field({}, description="Dask: what a worker must have, such as GPU=1")
+    beam_options: list[str] = Field([], description="Beam: its own options, such as --runner=FlinkRunner")
+    storage_option: list[str] = Field([], description="KEY=VALUE or PROTOCOL.KEY=VALUE for the store's library")
+    max_shard_bytes: int = Field(4 << 20, ge=1, description="bytes of text a shard holds, about")
+    shard_timeout: float = Field(0, ge=0, description="seconds after which a shard's worker is replaced; 0: never")
+    worker_memory: ByteSize = Field(ByteSize(0), ge=0, description="memory at which a worker is replaced; 0: none")
+    prune: bool = Field(False, description="remove rows of inputs that are gone")
+    force: bool = Field(False, description="do everything anew, replacing what the output holds")
+    metrics: str | None = Field(None, description="file for metrics in Prometheus' text format")
+    log_json: str | None = Field(None, description="file for the log, one JSON object a line; - is standard error")
+
+    @field_validator("input", "beam_options", "storage_option", mode="before")
+    @classmethod
+    def _one_of_many(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("resources", mode="before")
+    @classmethod
+    def _named_amounts(cls, value: Any) -> Any:
+        """Take the command line's ["GPU=1"] for {"GPU": 1}."""
+        if not isinstance(value, list):
+            return value
+        pairs = [str(item).partition("=") for item in value]
+        if wrong := [name for name, _, amount in pairs if not name or not amount]:
+            raise ValueError(f"{wrong[0]!r} is not NAME=AMOUNT")
+        return {name: amount for name, _, amount in pairs}
+
+    @field_validator("engine")
+    @classmethod
+    def _known_engine(cls, value: str) -> str:
+        if value not in ENGINES:
+            raise ValueError(f"{value!r} is not one of {', '.join(ENGINES)}")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "ShardJob":
+        if self.id_column == self.text_column:
+            raise ValueError(f"id_column and text_column are both {self.id_column!r}")
+        others = {"dask": ("scheduler", "resources"), "beam": ("beam_options",)}
+        for engine, names in others.items():
+            if self.engine != engine and (given := [name for name in names if getattr(self, name)]):
+                raise ValueError(f"{', '.join(given)} is for engine {engine!r}, and this job's is {self.engine!r}")
+        if self.scheduler and "workers" in self.model_fields_set:
+            raise ValueError("workers is for a cluster on this machine, and that of scheduler has its own")
+        return self
+
+    @property
+    def threads_per_worker(self) -> int:
+        """CPU threads of one worker; 0 is as its process finds it."""
+        if self.threads or self.scheduler or self.beam_options:
+            return self.threads  # Workers elsewhere know their cores.
+        return max(1, _cores() // self.workers)
+
+    def described(self) -> dict[str, Any]:
+        """Return the job as reports and logs may show it: without the values of options that may be secrets."""
+        hidden = {
+            "storage_option": [option.partition("=")[0] for option in self.storage_option],
+            "beam_options": [option.partition("=")[0] for option in self.beam_options],
+        }
+        return {**self.model_dump(mode="json"), **hidden}
+
+    @property
+    def settings(self) -> Settings:
+        """Where and how wide it runs."""
+        return Settings(self.workers, self.threads_per_worker, self.scheduler, self.resources, tuple(self.beam_options))
+
+    def read_values(self) -> dict[str, str]:
+        """Return the part of the identity that says how inputs are read.
+
+        Where the job runs (engine, workers, threads, device) and how it is cut changes no row but for the last
+        digits of scores, since floats are then summed in another order.
+        """
+        return {
+            "id_column": self.id_column,
+            "text_column": self.text_column,
+            "language": self.language,
+            "sentences": f"sentencex {version('sentencex')}",
+            "code": CODE_VERSION,
+        }
+
+    def task_values(self, digest: str) -> dict[str, Any]:
+        """Return what a shard task needs of the job, whatever it does. `digest` is that of the identity."""
+        return {
+            "output": absolute(self.output),
+            "job": digest,
+            "id_column": self.id_column,
+            "text_column": self.text_column,
+            "language": self.language,
+            "code": CODE_VERSION,
+            "threads": self.threads_per_worker,
+            "shard_seconds": self.shard_timeout,
+            "worker_bytes": int(self.worker_memory),
+            "storage_options": tuple(self.storage_option),
+        }
+
+
+class CorpusJob(ShardJob):
+    """What `spanmarker tag` and `spanmarker prepare` share: a model, and how it sees what is read."""
+
+    model: str = Field("", description="bundle; else the bundled one")
+
+    def described(self) -> dict[str, Any]:
+        """Return the job as reports and logs may show it."""
+        return {**super().described(), "model": self.model_path}
+
+    @property
+    def model_path(self) -> str:
+        """The bundle's folder."""
+        return str(Path(self.model).absolute()) if self.model else str(bundled_model_path())
+
+    def identity(self, info: BundleInfo) -> dict[str, str]:
+        """Return everything but the inputs that decides what is written. Another identity is another job."""
+        return {"model": info.digest, **self.read_values()}
+
+    def task(self, info: BundleInfo, digest: str) -> Task:
+        """Return what a shard task needs of the job. `digest` is that of the identity."""
+        return Task(**self._task_values(info, digest))
+
+    def _task_values(self, info: BundleInfo, digest: str) -> dict[str, Any]:
+        return {
+            **self.task_values(digest),
+            "model": self.model_path if self.model else "",
+            "model_digest": info.digest,
+        }
+
+
+Job = TypeVar("Job", bound=BaseModel)
+
+
+def read_job(kind: type[Job], path: str | None, options: dict[str, Any]) -> Job:
+    """Read a job file, if any, and lay `options` over it; those that are None or empty were not given.
+
+    Where the file has a table, a list of NAME=VALUE is laid over it name by name.
+
+    Raises:
+        PipelineError: `job.unreadable`, or `job.invalid` with every problem.
+    """
+    values = job_values(path)
+    for name, value in options.items():
+        if isinstance(values.get(name), dict) and isinstance(value, list):
+            try:
+                values[name] |= named_values(value)
+            except ValueError as error:
+                raise PipelineError("job.invalid", problems=f"  {name}: {error}") from None
+        elif value not in (None, []):
+            values[name] = value
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        lines = [
+            f"  {'.'.join(map(str, problem['loc'])) or 'job'}: {problem['msg'].removeprefix('Value error, ')}"
+            + (f" (got {problem['input']!r})" if _may_be_shown(problem) else "")
+            for problem in error.errors(include_url=False)
+        ]
+        raise PipelineError("job.invalid", problems="\n".join(lines)) from None
+
+
+def named_values(given: list[str]) -> dict[str, Any]:
+    """Read NAME=VALUE, where VALUE is JSON or a word.
+
+    >>> named_values(["lstm=0", "aggregation=mean", "share_weights=true"])
+    {'lstm': 0, 'aggregation': 'mean', 'share_weights': True}
+
+    Raises:
+        ValueError: with the text that is none, or the name that is there twice.
+    """
+    values: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ValueError(f"{text!r} is not NAME=VALUE")
+        if name in values:
+            raise ValueError(f"{name} is given twice")
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            values[name] = value
+    return values
+
+
+def job_values(path: str | None) -> dict[str, Any]:
+    """Return what a job file says; nothing where there is none.
+
+    Raises:
+        PipelineError: `job.unreadable`.
+    """
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PipelineError("job.unreadable", path=path, reason=error) from error
+
+
+def _may_be_shown(problem: Any) -> bool:
+    secret = {"storage_option", "beam_options"}.intersection(problem["loc"])
+    return bool(problem["loc"]) and problem["type"] != "missing" and not secret
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,205 @@
+"""Configuration of `spanmarker experiment`: data sets x configurations x sizes x seeds, flat, typed, closed.
+
+    # spanmarker experiment claim.toml
+    output = "experiments/claim"
+    data = "data"                     # DATA/NAME/{train,dev,test}.jsonl of each data set
+    encoder = "encoders/minilm"
+    seeds = [1, 2, 3]
+    sizes = [250, "all"]              # training sentences
+    settings = { epochs = 5, learning_rate = 3e-4 }
+    compare = [["span_marker", "token_classification"]]
+
+    [datasets.wnut17]
+    settings = { max_tokens = 128 }
+
+    [configurations.span_marker]
+    settings = { gate = true }
+
+    [configurations.token_classification]
+    command = "{python} baseline.py --train {train} --dev {dev} --test {test} --output {output} --epochs {epochs}"
+
+Settings are those of `spanmarker train`. A configuration's win over its data set's, and those over the experiment's;
+`options` name by name, but for those of another architecture, which go.
+"""
+
+import re
+import shlex
+import string
+import sys
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from pipelines.jobs.train import TrainJob
+
+#: Settings of `spanmarker train` that the experiment itself gives to each run.
+GIVEN = ("train", "dev", "test", "output", "seed", "train_sentences", "scheme")
+#: What a command may ask for besides the settings.
+PLACES = ("train", "dev", "test", "output", "seed", "encoder", "python")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+Size = Annotated[int, Field(ge=1)] | Literal["all"]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataSet(_Closed):
+    """One data set: where its three parts are, how many sentences of them are used, and settings that it needs."""
+
+    train: str | None = Field(None, description="training sentences; DATA/NAME/train.jsonl if left out")
+    dev: str | None = Field(None, description="sentences that choose the epoch; DATA/NAME/dev.jsonl")
+    test: str | None = Field(None, description="sentences that are scored; DATA/NAME/test.jsonl")
+    scheme: str | None = Field(None, description="label scheme of tagged data, such as IOB2")
+    sizes: list[Size] | None = Field(None, min_length=1, description="in place of the experiment's")
+    dev_sentences: Count | None = Field(None, description="take so many of dev only")
+    test_sentences: Count | None = Field(None, description="take so many of test only")
+    settings: dict[str, Any] = Field({}, description="of `spanmarker train`, for this data set")
+
+
+class Configuration(_Closed):
+    """What is compared: settings of `spanmarker train`, or a command that runs another system on the same files."""
+
+    command: str | None = Field(None, description="command line of another system, with {train}, {seed}, {epochs} ...")
+    settings: dict[str, Any] = Field({}, description="of `spanmarker train`, for this configuration")
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The command's words, each with its places still to be filled."""
+        return shlex.split(self.command or "")
+
+
+class ExperimentJob(_Closed):
+    """One `spanmarker experiment`."""
+
+    output: str = Field(min_length=1, description="folder of the runs and the results, on a local disk")
+    data: str = Field("data", description="folder that holds a folder of each data set")
+    encoder: str = Field(description="folder of a pretrained encoder, given to every run")
+    datasets: dict[str, DataSet] = Field(min_length=1)
+    configurations: dict[str, Configuration] = Field(min_length=1)
+    seeds: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
+    sizes: list[Size] = Field(["all"], min_length=1, description="training sentences, or all")
+    settings: dict[str, Any] = Field({}, description="of `spanmarker train`, for every run")
+    compare: list[tuple[str, str]] = Field([], description="pairs of configurations whose difference is tested")
+    shuffle_seed: int = Field(0, ge=0, description="draws the order from which the first sentences are taken")
+    resamples: int = Field(10_000, ge=100, description="of the bootstrap")
+    keep_models: bool = Field(False, description="keep the weights after they were scored")
+    workers: int = Field(1, ge=1, description="runs at once; times are then those of a shared machine")
+    threads: int = Field(0, ge=0, description="CPU threads a run; 0 shares the cores among the workers")
+    only: list[str] = Field([], description="make only the runs whose name, DATASET/CONFIG/SIZE/SEED, begins so")
+    redo: list[str] = Field([], description="make the runs whose name begins so anew")
+
+    @field_validator("datasets", "configurations")
+    @classmethod
+    def _names_of_folders(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if wrong := [name for name in value if not _NAME.fullmatch(name)]:
+            raise ValueError(f"{', '.join(map(repr, wrong))}: a name is the name of a folder: letters, digits, . _ -")
+        return value
+
+    @field_validator("seeds", "sizes", "compare")
+    @classmethod
+    def _each_once(cls, value: list[Any]) -> list[Any]:
+        if twice := sorted({str(item) for item in value if value.count(item) > 1}):
+            raise ValueError(f"{', '.join(twice)} stands there twice")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "ExperimentJob":
+        problems = [
+            f"compare: {name!r} is not one of the configurations: {', '.join(self.configurations)}"
+            for pair in self.compare
+            for name in pair
+            if name not in self.configurations
+        ]
+        problems += [f"compare: {pair[0]!r} with itself" for pair in self.compare if pair[0] == pair[1]]
+        for where, settings in self._all_settings().items():
+            if given := [name for name in GIVEN if name in settings]:
+                problems.append(f"{where}: {', '.join(given)} is given by the experiment itself")
+        for name, configuration in self.configurations.items():
+            problems += [f"configurations.{name}.command: {problem}" for problem in _problems(configuration)]
+        if not problems:
+            problems = list(dict.fromkeys(line for each in self._pairs() for line in self._wrong_settings(*each)))
+        if problems:
+            raise ValueError("\n    ".join(["these don't fit:", *problems]))
+        return self
+
+    def _all_settings(self) -> dict[str, dict[str, Any]]:
+        return {
+            "settings": self.settings,
+            **{f"datasets.{name}.settings": each.settings for name, each in self.datasets.items()},
+            **{f"configurations.{name}.settings": each.settings for name, each in self.configurations.items()},
+        }
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        return [(dataset, name) for dataset in self.datasets for name in self.configurations]
+
+    def _wrong_settings(self, dataset: str, configuration: str) -> list[str]:
+        try:
+            self.train_job(dataset, configuration)
+        except ValidationError as error:
+            return [
+                f"settings of {configuration} on {dataset}: {'.'.join(map(str, problem['loc'])) or 'job'}: "
+                f"{problem['msg'].removeprefix('Value error, ')}"
+                for problem in error.errors(include_url=False)
+            ]
+        return []
+
+    def train_job(self, dataset: str, configuration: str, **given: Any) -> TrainJob:
+        """Return what `spanmarker train` is told in a run; `given` are the values of `GIVEN`."""
+        values = {"encoder": self.encoder, **self.settings}
+        for over in (self.datasets[dataset].settings, self.configurations[configuration].settings):
+            values = _laid_over(values, over)
+        return TrainJob(**{"train": "-", "dev": "-", "output": "-", **values, **given})
+
+    def parts(self, dataset: str) -> dict[str, str]:
+        """Return the paths of a data set's train, dev and test."""
+        chosen = self.datasets[dataset]
+        return {
+            part: getattr(chosen, part) or str(Path(self.data, dataset, f"{part}.jsonl"))
+            for part in ("train", "dev", "test")
+        }
+
+    def command(self, configuration: str, job: TrainJob) -> list[str]:
+        """Return the command of a configuration with its places filled from what `spanmarker train` would be told.
+
+        A setting that was left out and has no default is the empty word.
+        """
+        values = {**job.model_dump(), "python": sys.executable}
+        texts = {name: "" if value is None else str(value) for name, value in values.items()}
+        return [word.format_map(texts) for word in self.configurations[configuration].words]
+
+
+def _laid_over(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with others laid over them; options name by name where the architecture stays the same."""
+    values = {**below, **over}
+    kept, given = below.get("options", {}) if _family(values) == _family(below) else {}, over.get("options", {})
+    if isinstance(kept, dict) and isinstance(given, dict) and "options" in values:
+        values["options"] = {**kept, **given}
+    return values
+
+
+def _family(settings: dict[str, Any]) -> str:
+    """Return the name of the architecture that settings ask for, without its version."""
+    return str(settings.get("architecture", TrainJob.model_fields["architecture"].default)).partition(".")[0]
+
+
+def _problems(configuration: Configuration) -> list[str]:
+    """Say what is wrong with a command, if it is one."""
+    if configuration.command is None:
+        return []
+    try:
+        words = configuration.words
+        asked = {name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None}
+    except ValueError as error:
+        return [f"it can't be read: {error}. A brace of its own is written twice"]
+    known = {*PLACES, *TrainJob.model_fields}
+    problems = [f"{{{name}}} is not one of {', '.join(sorted(known))}" for name in sorted(asked - known)]
+    if not words:
+        problems.append("it is empty")
+    if missing := [f"{{{name}}}" for name in ("train", "test", "output") if name not in asked]:
+        problems.append(f"it does not take {', '.join(missing)}, so it can't be run on the same files")
+    return problems

@@ -1,0 +1,19 @@
+"""The job of `spanmarker prepare`."""
+
+from pydantic import Field
+
+from pipelines.jobs.base import CorpusJob
+from pipelines.output.layout import STEPS
+from spanmarker_core.bundle.reader import BundleInfo
+
+
+class PrepareJob(CorpusJob):
+    """One `spanmarker prepare`: reading, splitting and packing, so that tagging needs no more than a model's device."""
+
+    verb = "prepare"
+    input: list[str] = Field(min_length=1, description="patterns of input files, local or fsspec URLs")
+
+    def identity(self, info: BundleInfo) -> dict[str, str]:
+        """Return everything but the inputs that decides the samples."""
+        versions = {f"schema.{table.name}": str(table.version) for table in STEPS}
+        return {**super().identity(info), **versions}

@@ -1,0 +1,151 @@
+"""The table of entries that are no longer files of their own: `manifest/entries.parquet`.
+
+It is only ever replaced as a whole, by whoever holds the lock of the output. See `manifest` for what is in it and
+what is not.
+"""
+
+import bisect
+import contextlib
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.errors import PipelineError
+from pipelines.processes.isolated import ProcessDied, shared_process
+from pipelines.storage import (
+    given_options,
+    is_storage_fault,
+    join,
+    open_input,
+    publish,
+    remove,
+    use_options,
+    writing,
+)
+from schemas.manifest import ENTRIES, Entry
+
+#: Rows of a row group, which is what is read to find one entry.
+GROUP_ROWS = 4096
+
+
+def table_file(output: str) -> str:
+    """Return where the table lies."""
+    return join(output, "manifest", "entries.parquet")
+
+
+def batch_of(entries: list[Entry]) -> pa.RecordBatch:
+    """Return the rows of these entries, in order."""
+    return pa.RecordBatch.from_pydict(
+        {
+            "shard": [entry.shard for entry in entries],
+            "job": [entry.job for entry in entries],
+            "source": [entry.source.encode("utf-8", "surrogateescape") for entry in entries],
+            "files": [[name.encode("utf-8", "surrogateescape") for name in entry.files] for entry in entries],
+            "outputs": [[(table, part.n_bytes) for table, part in entry.outputs.items()] for entry in entries],
+            "entry": [entry.to_json() for entry in entries],
+        },
+        schema=ENTRIES.schema,
+    )
+
+
+def batches(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the table's rows, sorted by shard; none if there is no table. Memory holds a row group.
+
+    Raises:
+        PipelineError: `output.table_damaged`, `output.not_readable`.
+    """
+    with _opened(output) as parquet:
+        if parquet is None:
+            return
+        for group in range(parquet.num_row_groups):
+            yield from parquet.read_row_group(group, columns=columns).to_batches()
+
+
+def rows_of(output: str, shards: list[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of those of these shards that the table has. Reads the row groups that may hold them.
+
+    Args:
+        output: the output folder.
+        shards: sorted names.
+        columns: as in `batches`; the first is "shard".
+
+    Raises:
+        PipelineError: as `batches`.
+    """
+    with _opened(output) as parquet:
+        if parquet is None:
+            return
+        for group in range(parquet.num_row_groups):
+            statistics = parquet.metadata.row_group(group).column(0).statistics
+            first = bisect.bisect_left(shards, statistics.min)
+            if first < len(shards) and shards[first] <= statistics.max:
+                rows = parquet.read_row_group(group, columns=columns)
+                rows = rows.filter(pc.is_in(rows["shard"], value_set=pa.array(shards)))
+                yield from filter(len, rows.to_batches())
+
+
+def replace(output: str, rows: Iterable[pa.RecordBatch]) -> None:
+    """Publish a table of `rows`, which are sorted, in place of the one that is there; no rows are no table.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
+    path, empty = table_file(output), True
+    with contextlib.ExitStack() as stack:
+        for group in _groups(rows):
+            if empty:
+                empty = False
+                file = stack.enter_context(publish(path))
+                stack.enter_context(writing(path))
+                writer = stack.enter_context(
+                    pq.ParquetWriter(file, ENTRIES.schema, compression="zstd", write_page_checksum=True)
+                )
+            writer.write_table(group, row_group_size=len(group))
+    if empty:
+        with writing(path):
+            remove(path)
+
+
+def _groups(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    for batch in rows:
+        held.append(batch)
+        if sum(map(len, held)) >= GROUP_ROWS:
+            yield pa.Table.from_batches(held)
+            held = []
+    if any(map(len, held)):
+        yield pa.Table.from_batches(held)
+
+
+@contextlib.contextmanager
+def _opened(output: str) -> Iterator[pq.ParquetFile | None]:
+    path = table_file(output)
+    try:
+        with contextlib.ExitStack() as stack:
+            try:
+                file = stack.enter_context(open_input(path))
+            except FileNotFoundError:
+                file = None
+            if file is None:
+                yield None
+                return
+            if not path.startswith("memory://"):  # There, each process has files of its own.
+                shared_process().call(_check, given_options(), path)
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            found = (parquet.schema_arrow.metadata or {}).get(b"spanmarker.schema_version", b"none").decode()
+            if found != str(ENTRIES.version):
+                raise pa.ArrowInvalid(f"it is of version {found}, and this program reads {ENTRIES.version}")
+            yield parquet
+    except (pa.ArrowException, OSError, UnicodeDecodeError, ProcessDied) as error:
+        damaged = not isinstance(error, OSError) or not is_storage_fault(error)
+        code = "output.table_damaged" if damaged else "output.not_readable"
+        raise PipelineError(code, path=path, reason=error) from error
+
+
+def _check(options: tuple[str, ...], path: str) -> None:
+    """Open the table, which may end the process if the file is damaged."""
+    use_options(options)
+    with open_input(path) as file:
+        pq.ParquetFile(file)

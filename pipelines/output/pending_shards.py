@@ -1,0 +1,107 @@
+"""What there is to do: the plan, held against what is done, and the reason for each shard."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from pipelines.output.digest_set import NameSet, keys_of, pages
+from pipelines.output.manifest import plan_path, planned
+from pipelines.output.plan_file import Planned, save_plan
+from pipelines.output.reconcile import Reconciled, reconcile
+from schemas.shards import Shard
+
+#: Why a shard is done or not, in the order in which they are told.
+REASONS = ("forced", "output lost or damaged", "content changed", "new")
+SKIPPED = "skipped: done"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run finds in its output folder, in shards; `left_bytes` as planned."""
+
+    output: str
+    plan: Planned
+    state: Reconciled
+    left: int
+    left_bytes: int
+    reasons: dict[str, int]  # of those left; only reasons that occur
+
+    @property
+    def total(self) -> int:
+        """Planned shards."""
+        return len(self.plan.names)
+
+    @property
+    def known(self) -> NameSet:
+        """The shards whose rows the output is to have: planned, or kept though their input is gone."""
+        return self.plan.names | self.state.orphaned
+
+    @property
+    def changed(self) -> bool:
+        """Whether the folder's rows are or will be others than before."""
+        state = self.state
+        return any((self.left, state.superseded, len(state.damaged), state.forced, state.pruned))
+
+    @property
+    def intent(self) -> str:
+        """What is going to be done, in a line."""
+        state = self.state
+        why = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
+        notes = (
+            (len(state.orphaned), "of inputs that are gone"),
+            (state.pruned, "removed because their input is gone"),
+            (state.superseded, "removed because their input changed"),
+            (len(state.damaged), "removed because a file of theirs was lost or damaged"),
+            (state.forced, "removed because everything is done anew"),
+        )
+        noted = "".join(f", {count:,} {note}" for count, note in notes if count)
+        to_do = f"{self.left:,} to do" + (f" ({why})" if why else "")
+        return f"{self.total:,} shards: {self.total - self.left:,} done before, {to_do}{noted}"
+
+    def shards(self) -> Iterator[tuple[Shard, str]]:
+        """Yield the planned shards, each with its reason."""
+        state = self.state
+        for page in pages(planned(self.output)):
+            keys = keys_of(shard.name for shard in page)
+            done, damaged, changed = (names.mask(keys) for names in (state.done, state.damaged, state.changed))
+            for number, shard in enumerate(page):
+                if done[number]:
+                    yield shard, SKIPPED
+                elif state.forced:
+                    yield shard, "forced"
+                elif damaged[number]:
+                    yield shard, "output lost or damaged"
+                else:
+                    yield shard, "content changed" if changed[number] else "new"
+
+
+def find_work(
+    output: str,
+    shards: Iterable[Shard],
+    identity: dict[str, str],
+    job: str,
+    *,
+    prune: bool,
+    force: bool,
+    before_removal: Callable[[], None],
+) -> Work:
+    """Save the plan and bring the output folder in line with it.
+
+    Args:
+        output: the output folder, whose lock is held.
+        shards: the plan; memory holds its names.
+        identity: of the job, and `job`, its digest.
+        prune, force: as in `reconcile`.
+        before_removal: as in `reconcile`; the plan is saved by then.
+    """
+    plan = save_plan(plan_path(output), shards, identity)
+    state = reconcile(output, plan.names, job, prune=prune, force=force, before_removal=before_removal)
+    left, left_bytes = plan.left(state.done)
+    counts = dict.fromkeys(REASONS, 0)
+    if state.forced:
+        counts["forced"] = left
+    else:
+        open_ = plan.names - state.done
+        counts["output lost or damaged"] = len(open_ & state.damaged)
+        counts["content changed"] = len((open_ & state.changed) - state.damaged)
+        counts["new"] = left - sum(counts.values())
+    return Work(output, plan, state, left, left_bytes, {reason: count for reason, count in counts.items() if count})

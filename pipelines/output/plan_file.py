@@ -1,0 +1,102 @@
+"""A plan as it is kept: `plan.jsonl`, a header line with the job's identity, then a `Shard` a line."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import IO
+
+from pipelines.errors import PipelineError
+from pipelines.output.digest_set import NameSet, Sizes, pages
+from pipelines.storage import open_input, publish, writing
+from schemas.shards import PLAN_VERSION, Shard
+
+_FIELDS = [field.name for field in fields(Shard)]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan at sixteen bytes a shard: which shards, and how many bytes each."""
+
+    sizes: Sizes
+
+    @property
+    def names(self) -> NameSet:
+        """The shards' names."""
+        return self.sizes.names
+
+    def left(self, done: NameSet) -> tuple[int, int]:
+        """Return how many shards are not in `done`, and their bytes."""
+        open_ = ~done.mask(self.names.keys)
+        return int(open_.sum()), int(self.sizes.sizes[open_].sum())
+
+
+def save_plan(path: str, shards: Iterable[Shard], identity: dict[str, str]) -> Planned:
+    """Write the plan as it is made; it appears when it is whole. Memory holds what is returned and a page of shards."""
+    with publish(path) as file:
+        with writing(path):
+            header = json.dumps({"plan_version": PLAN_VERSION, "job": identity}, ensure_ascii=False)
+            file.write(f"{header}\n".encode("utf-8", "surrogateescape"))
+        return Planned(Sizes.of(save_shards(file, path, shards)))
+
+
+def save_shards(file: IO[bytes], path: str, shards: Iterable[Shard]) -> Iterator[tuple[str, int]]:
+    """Write shards, a line each, to the file that is to be at `path`; yield their names and bytes as it is done."""
+    for page in pages(shards):
+        with writing(path):
+            file.write(b"".join(map(line_of, page)))
+        yield from ((shard.name, shard.n_bytes) for shard in page)
+
+
+def line_of(shard: Shard) -> bytes:
+    """Return a shard as a line of JSON, in ASCII: a name that is no Unicode is any program's to pass on."""
+    values = {name: getattr(shard, name) for name in _FIELDS}
+    if not shard.reason:
+        del values["reason"]  # An earlier version doesn't know it.
+    return json.dumps(values).encode() + b"\n"
+
+
+def shard_of(line: bytes) -> Shard:
+    """Return the shard that a line holds."""
+    values = json.loads(line.decode("utf-8", "surrogateescape"))
+    return Shard(**values | {"files": tuple(values["files"])})
+
+
+def read_plan(path: str) -> Iterator[Shard]:
+    """Yield the shards of a saved plan.
+
+    Raises:
+        PipelineError: `plan.other_version`; `output.damaged` if the file is no plan, `output.not_readable`.
+    """
+    try:
+        with open_input(path) as file:
+            _identity_in(file.readline(), path)
+            yield from map(shard_of, file)
+    except OSError as error:
+        raise PipelineError("output.not_readable", path=path, reason=error) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError("output.damaged", path=path, reason=error) from error
+
+
+def plan_identity(path: str) -> dict[str, str]:
+    """Return the identity of the job that a saved plan is of.
+
+    Raises:
+        PipelineError: as `read_plan`.
+    """
+    try:
+        with open_input(path) as file:
+            return _identity_in(file.readline(), path)
+    except OSError as error:
+        raise PipelineError("output.not_readable", path=path, reason=error) from error
+    except (ValueError, KeyError) as error:
+        raise PipelineError("output.damaged", path=path, reason=error) from error
+
+
+def _identity_in(line: bytes, path: str) -> dict[str, str]:
+    header = json.loads(line)
+    if not isinstance(header, dict) or not isinstance(version := header.get("plan_version"), int):
+        raise ValueError("it does not begin as a plan does")
+    if version != PLAN_VERSION:
+        raise PipelineError("plan.other_version", path=path, there=version, here=PLAN_VERSION)
+    identity: dict[str, str] = header["job"]
+    return identity

@@ -1,0 +1,1 @@
+"""Cuts inputs into shards. Nothing here reads a document, and nothing knows an engine."""

@@ -1,0 +1,212 @@
+"""Drives `spanmarker gate fit`: samples the corpus, fits the gate, writes the bundle."""
+
+import hashlib
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from time import monotonic
+
+from rich.console import Console
+
+from pipelines.jobs.fit_gate import GateJob
+from pipelines.output.overwrite import refuse_bundle
+from pipelines.planning.documents import plan_shards
+from pipelines.stages.read import read
+from pipelines.storage import absolute
+from schemas.shards import Shard
+from spanmarker_core.bundle.config_checks import check_gateable
+from spanmarker_core.bundle.reader import read_info
+from spanmarker_core.errors import CoreError
+from spanmarker_core.text.sentences import split_sentences
+from spanmarker_core.windows.packer import Context, Packer, Windows
+
+#: Shards that the text may be taken from, drawn from all, and those that are read in turn: more than a few, so that one
+#: file doesn't stand for the corpus.
+_SHARDS, _OPEN_SHARDS = 4096, 32
+
+
+_SHARD_BYTES = 1 << 20
+
+
+#: One document gives at most this share of the sentences, so that many documents are seen, but no fewer than that.
+_DOCUMENT_SHARE, _DOCUMENT_SENTENCES = 0.05, 20
+
+
+#: A gate is fitted to some documents, stopped by others and measured on others again.
+_LEAST_DOCUMENTS = 3
+
+
+@dataclass(slots=True)
+class Corpus:
+    """What was read of a corpus.
+
+    Attributes:
+        parts: the windows of each document that has sentences.
+        sentences: how many there are in `parts`.
+        copies: documents left out since their text had been met.
+        rejects: records that are no documents, by code.
+        more_documents: whether documents were left when there were enough sentences.
+        more_sentences: whether sentences of documents were left, since one document gives so many at most.
+    """
+
+    parts: list[Windows] = field(default_factory=list)
+    sentences: int = 0
+    copies: int = 0
+    rejects: Counter[str] = field(default_factory=Counter)
+    more_documents: bool = False
+    more_sentences: bool = False
+
+    def counts(self) -> str:
+        """Return what was read and what was left out, in words.
+
+        >>> Corpus(copies=2, rejects=Counter(null_text=1)).counts()
+        '0 sentences of 0 documents; left out: 2 copies of documents, 1 rejected record (null_text 1)'
+        """
+        left_out = [f"{self.copies:,} {'copy of a document' if self.copies == 1 else 'copies of documents'}"]
+        rejected = self.rejects.total()
+        codes = ", ".join(f"{code} {count:,}" for code, count in self.rejects.most_common())
+        left_out.append(f"{rejected:,} rejected record{'' if rejected == 1 else 's'} ({codes})")
+        left_out = [words for words, count in zip(left_out, (self.copies, rejected), strict=True) if count]
+        ending = f"; left out: {', '.join(left_out)}" if left_out else ""
+        return f"{self.sentences:,} sentences of {len(self.parts):,} documents{ending}"
+
+    def too_small(self, problem: str, more: bool) -> CoreError:
+        """Return the error that says so, with the remedy: `more` of this corpus, or a larger one."""
+        remedy = "Raise --sentences: the corpus has more." if more else "Name more files, with other documents."
+        return CoreError("gate.corpus_too_small", problem=problem, read=f"Read: {self.counts()}.", remedy=remedy)
+
+
+def run_gate_fit(job: GateJob, console: Console) -> None:
+    """Read text, run the model over it, fit the gate, write the bundle and say what the gate does.
+
+    Raises:
+        CodedError: a fault of the job: what is known without running the model comes first.
+    """
+    refuse_bundle("--output", job.output, [*job.corpus, *([job.annotated] if job.annotated else [])])
+    info = read_info(job.model)
+    if info.config.gated:
+        raise CoreError("gate.trained_jointly", path=info.path)
+    check_gateable(info.config)
+
+    # Only here, so that the faults above are told without torch.
+    from spanmarker_core import load
+    from spanmarker_core.bundle.writer import check_output, save_bundle, stored_dtype
+    from spanmarker_core.card import card_files, model_card, read_card_facts
+    from spanmarker_core.data import read_annotated
+    from spanmarker_core.training.fit_gate import fit_gate
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    check_output(job.output)
+    if Path(job.output).resolve().is_relative_to(info.path.resolve()):
+        raise CoreError("bundle.output_inside", path=job.output, bundle=info.path)
+    annotated = list(read_annotated(job.annotated, job.scheme)) if job.annotated else None
+    began = monotonic()
+    model = load(info.path, job.device, gate="off")
+    corpus = read_corpus(job, info.config.context, model.packer)
+    if (found := len(corpus.parts)) < _LEAST_DOCUMENTS:
+        problem = f"the corpus gave {found} documents with text, and a gate takes {_LEAST_DOCUMENTS} or more"
+        raise corpus.too_small(problem, corpus.more_documents)
+    say(f"Read {corpus.counts()}. The model scores all their spans.")
+    dtype = stored_dtype(info.path)
+    try:
+        fitted = fit_gate(model, Windows.concatenate(corpus.parts), job.target_recall, annotated, dtype, say)
+    except CoreError as error:
+        if error.code != "gate.too_few_entities":
+            raise
+        problem = "the model finds {found} entities in the text kept to measure the gate, which takes {limit} or more"
+        problem = problem.format(**error.values)
+        raise corpus.too_small(problem, corpus.more_documents or corpus.more_sentences) from error
+    told = read_card_facts(info.path)
+    card, files = model_card(fitted.config, told), card_files(fitted.config, told)
+    digest = save_bundle(job.output, fitted.config, model.network, model.packer.tokenizer, card, dtype, files)
+    gate = fitted.config.gate
+    assert gate is not None
+    kept = next(point["kept"] for point in gate["curve"] if point["threshold"] == gate["threshold"])
+    say(
+        f"{job.output}: at {gate['threshold']} the gate keeps {kept:.2%} of the spans and {fitted.n_passing:,} of "
+        f"{fitted.n_entities:,} entities ({fitted.n_passing / fitted.n_entities:.2%}) in held-out text; "
+        f"{monotonic() - began:.0f} s, model {digest[:12]}"
+    )
+    say("The gate is off unless it is asked for, as in `spanmarker tag --gate on`: it was not part of the training.")
+
+
+def read_corpus(job: GateJob, context: Context, packer: Packer) -> Corpus:
+    """Read sentences of the corpus until there are enough, and pack them as the bundle is tagged.
+
+    Sentences of all documents have different numbers. Equal texts count once: a gate that is measured on a copy of
+    what it was fitted to would promise too much.
+    """
+    corpus = Corpus()
+    seen: set[bytes] = set()
+    at_most = max(_DOCUMENT_SENTENCES, int(_DOCUMENT_SHARE * job.sentences))
+    for text in _texts(job, corpus.rejects):
+        if corpus.sentences >= job.sentences:
+            corpus.more_documents = True
+            break
+        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        if digest in seen:
+            corpus.copies += 1
+            continue
+        limit = min(at_most, job.sentences - corpus.sentences)
+        bounds = list(islice(split_sentences(text, job.language), limit + 1))
+        if len(bounds) > limit:
+            corpus.more_sentences = True
+            bounds.pop()
+        if not bounds:
+            continue
+        seen.add(digest)
+        corpus.parts.append(_pack(packer, context, text, bounds, len(corpus.parts), corpus.sentences))
+        corpus.sentences += len(bounds)
+    return corpus
+
+
+def _pack(
+    packer: Packer, context: Context, text: str, bounds: list[tuple[int, int]], document: int, number: int
+) -> Windows:
+    encoded = packer.encode_texts([text[start:end] for start, end in bounds])
+    return packer.pack(
+        encoded,
+        context,
+        document=document,
+        char_starts=[start for start, _ in bounds],
+        sentence_ids=range(number, number + len(bounds)),
+    )
+
+
+def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
+    """Yield texts of the corpus, one from each of some shards in turn, and count the records that are none.
+
+    The shards are those whose names end in the smallest digests: any of the corpus, and the same ones every time. One
+    that is read to its end gives its place to the next, so that files of a document each are a corpus too.
+    """
+    found = plan_shards(
+        job.corpus,
+        output=absolute(job.output),
+        id_column=job.id_column,
+        text_column=job.text_column,
+        max_shard_bytes=_SHARD_BYTES,
+        job="gate",
+    )
+    chosen = heapq.nsmallest(_SHARDS, found, key=lambda shard: shard.name.rpartition("-")[2])
+    waiting = (_shard_texts(shard, job, rejects) for shard in chosen)
+    sources = list(islice(waiting, _OPEN_SHARDS))
+    while sources:
+        for source in list(sources):
+            text = next(source, None)
+            if text is None:
+                sources.remove(source)
+                sources += islice(waiting, 1)
+            else:
+                yield text
+
+
+def _shard_texts(shard: Shard, job: GateJob, rejects: Counter[str]) -> Iterator[str]:
+    for batch in read(shard, job.id_column, job.text_column):
+        for reject in batch.rejects:
+            rejects[reject.code] += max(1, reject.n_documents)  # a damaged file counts too
+        yield from batch.documents["text"].to_pylist()

@@ -1,0 +1,91 @@
+"""The planned work of `spanmarker prepare --annotated`.
+
+OUT/annotated_samples/, documents/, rejects/, gold_problems/   see `shards.annotated`
+OUT/tokenizer.json    the encoder's tokenizer, so that workers need nothing else of the encoder
+OUT/summary.json      what the data hold, and which annotations can't be learned
+"""
+
+import json
+from collections.abc import Iterator
+
+from pipelines.jobs.base import ShardJob
+from pipelines.jobs.prepare_training import AnnotatedJob
+from pipelines.output.digest_set import NameSet
+from pipelines.output.layout import ANNOTATED
+from pipelines.output.manifest import read_entries
+from pipelines.planning.annotated import plan_annotated
+from pipelines.storage import join, publish_bytes
+from pipelines.task import AnnotatedTask
+from pipelines.training_data.packing import packing_identity, tokenizer_digest, tokenizer_path
+from pipelines.training_data.summary import GoldSummary
+from schemas.shards import Shard
+from spanmarker_core.text.tag_schemes import scheme_called
+from spanmarker_core.windows.packer import Packer
+
+
+class AnnotatedWork:
+    """What the job comes to; see `kinds.JobWork`."""
+
+    def __init__(self, job: AnnotatedJob) -> None:
+        self.job: ShardJob = job
+        self._job, self._context = job, job.shown
+        self._packer = _read_packer(job)
+        self._scheme = scheme_called(job.scheme) if job.scheme is not None else None  # one identity for all its names
+        self.identity = {
+            **packing_identity(self._packer, self._context),
+            **job.read_values(),
+            "scheme": str(self._scheme),
+            **{f"schema.{table.name}": str(table.version) for table in ANNOTATED},
+        }
+
+    def begin(self, output: str) -> None:
+        """Put the tokenizer where workers find it."""
+        publish_bytes(tokenizer_path(output), self._packer.tokenizer.to_str().encode())
+
+    def shards(self, output: str, digest: str) -> Iterator[Shard]:
+        """Yield the plan."""
+        job = self._job
+        return plan_annotated(
+            job.input,
+            output=output,
+            id_column=job.id_column,
+            text_column=job.text_column,
+            scheme=self._scheme,
+            max_shard_bytes=job.max_shard_bytes,
+            job=digest,
+            max_bytes=int(job.worker_memory),
+        )
+
+    def task(self, digest: str) -> AnnotatedTask:
+        """Return what a shard task needs."""
+        packer = self._packer
+        return AnnotatedTask(
+            **self._job.task_values(digest),
+            model="",
+            model_digest=tokenizer_digest(packer.tokenizer),
+            prefix=tuple(packer.prefix.tolist()),
+            suffix=tuple(packer.suffix.tolist()),
+            unknown_id=packer.unknown_id,
+            max_tokens=packer.max_tokens,
+            entity_max_length=packer.entity_max_length,
+            splitter=packer.splitter,
+            context=self._context,
+            scheme=self._scheme,
+        )
+
+    def end(self, output: str, planned: NameSet) -> None:
+        """Write summary.json."""
+        values = GoldSummary.over(read_entries(output, planned)).to_json()
+        publish_bytes(join(output, "summary.json"), json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n")
+
+
+def _read_packer(job: AnnotatedJob) -> Packer:
+    """Return the packer that training on the job's encoder will have."""
+    # Imported late: it brings torch, and workers have none.
+    from spanmarker_core.training.initialise import encoder_packer
+    from spanmarker_core.training.settings import TrainingSettings
+
+    settings = TrainingSettings(
+        entity_max_length=job.entity_max_length, max_tokens=job.max_tokens, context=job.shown, splitter=job.splitter
+    )
+    return encoder_packer(job.encoder, settings)

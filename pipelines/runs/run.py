@@ -1,0 +1,291 @@
+"""One `spanmarker tag` or `spanmarker prepare`, from the job to the report."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from rich.console import Console
+
+from pipelines import CODE_VERSION
+from pipelines.engines import engine
+from pipelines.errors import PipelineError
+from pipelines.jobs.base import CorpusJob, ShardJob
+from pipelines.jobs.prepare_training import AnnotatedJob
+from pipelines.jobs.reject_limit import MaxRejects
+from pipelines.jobs.tag import TagJob
+from pipelines.output.job_identity import FILES, claim, take
+from pipelines.output.layout import TABLES, table_ending, tables_of
+from pipelines.output.manifest import fold, identity_digest, make_folders
+from pipelines.output.overwrite import refuse_inputs, refuse_overwrite
+from pipelines.output.pending_shards import SKIPPED, Work, find_work
+from pipelines.output.reconcile import clear_strange, clear_uncommitted
+from pipelines.report.command import command_line
+from pipelines.report.run_counts import Listeners, RunCounts, rejects_in
+from pipelines.report.run_markdown import alarm_words, documents_words, report_markdown
+from pipelines.report.run_values import describe_run, report_json
+from pipelines.runs.json_log import JsonLog, is_log
+from pipelines.runs.planned_job import work_of
+from pipelines.runs.progress import ProgressDisplay
+from pipelines.runs.prometheus import Metrics, is_metrics
+from pipelines.storage import (
+    Lease,
+    absolute,
+    join,
+    make_folder,
+    publish_bytes,
+    read_all,
+    remove,
+    sole_writer,
+    use_options,
+)
+from schemas import ANNOTATED_SAMPLES
+from schemas.annotated import CODES
+from schemas.shards import Shard
+from spanmarker_core.errors import CodedError
+
+#: Seconds after which a run that hands out shards looks whether the output still is its own.
+_CHECK_SECONDS = 60.0
+
+
+def run_job(job: ShardJob, console: Console) -> None:
+    """Do what is missing for `job`, and say what was done.
+
+    The order matters: what can be wrong with the job is found out before any document is tagged, and
+    what is left of earlier runs is cleared before a shard runs.
+
+    Raises:
+        CodedError: a fault of the job.
+    """
+    use_options(job.storage_option)
+    counts = RunCounts()
+    output = absolute(job.output)
+    _refuse_overwrites(job, output)
+    with JsonLog(job.log_json) as log, Metrics(job.metrics, output, counts) as metrics:
+        _Run(job, output, console, counts, log, metrics).run()
+
+
+def _refuse_overwrites(job: ShardJob, output: str) -> None:
+    """Refuse options by which a run would write to its inputs, or over what no run wrote; see `guard`.
+
+    Raises:
+        PipelineError: `output.is_input`, `output.would_replace`.
+    """
+    inputs = [*job.input, *_folders_read(job)]
+    # Of a table, a file of any name stands for all.
+    rows = (f"{table.name}/shard{table_ending(table.name)}" for table in TABLES)
+    refuse_inputs("--output", output, [*FILES, *rows], inputs)
+    taken = {join(output, name): "--output" for name in FILES}
+    for option, path, ours in (("--metrics", job.metrics, is_metrics), ("--log-json", job.log_json, is_log)):
+        if path is None or (option == "--log-json" and path == "-"):
+            continue
+        refuse_overwrite(option, path, inputs, ours, appends=option == "--log-json")
+        if taken.setdefault(absolute(path), option) != option:
+            raise PipelineError("output.would_replace", option=option, path=path)
+
+
+def _folders_read(job: ShardJob) -> list[str]:
+    """Return the folders that a job reads besides its input."""
+    if isinstance(job, AnnotatedJob):
+        return [job.encoder]
+    model = [job.model_path] if isinstance(job, CorpusJob) else []
+    return model + ([job.samples] if isinstance(job, TagJob) and job.samples else [])
+
+
+class _Run:
+    """A run and what tells of it."""
+
+    def __init__(
+        self, job: ShardJob, output: str, console: Console, counts: RunCounts, log: JsonLog, metrics: Metrics
+    ) -> None:
+        self.job, self.output, self.console = job, output, console
+        self.counts, self.log, self.metrics = counts, log, metrics
+        limit = job.max_rejects if isinstance(job, TagJob) else None
+        self.limit = None if limit is None else MaxRejects.parse(limit)
+        self.stopped = False  # because there were too many rejects
+        self.line = command_line(job)
+        self.work = work_of(job)
+        self.job, self.identity = self.work.job, self.work.identity
+        self.table = tables_of(self.identity)[0].name  # the one that is asked for
+        self.command = self.job.described()
+
+    def run(self) -> None:
+        """Run the job; see `run_job`."""
+        output, identity = self.output, self.identity
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        self.log.event("run.started", job=self.command, identity=identity, versions=_versions())
+        make_folder(output)
+        with sole_writer(output, who=f"spanmarker {self.job.verb}") as lease:
+            self.metrics.begin()
+            work = self._find_work()
+            if not work.changed and (known := self._last_report(work)) is not None:
+                self._nothing_to_do(work, known, lease)
+                return
+            # The old report is no longer true, and without one a run that breaks off is told from a finished one.
+            remove(self._report_path)
+            self._do(work, lease)
+            lease.check()
+            clear_strange(output, work.known)
+            fold(output)
+            values = describe_run(output, work, self.counts, self.job, identity, started, self.line)
+            if (missing := values["this_run"]["shards_left"]) and not self.stopped:
+                reason = f"{missing:,} shards were finished, and their entries are gone"
+                raise PipelineError("output.not_readable", path=join(output, "manifest"), reason=reason)
+            self.work.end(output, work.plan.names)
+            lease.check()  # Counting a large output takes its time.
+            self._publish(values)
+        self._say_done(values)
+        self._end("done", values)
+
+    def _publish(self, values: dict[str, Any]) -> None:
+        from pipelines.report.run_page import report_page  # only here, so that a run starts in no time
+
+        publish_bytes(join(self.output, "report.html"), report_page(values))
+        publish_bytes(join(self.output, "report.md"), report_markdown(values))
+        publish_bytes(self._report_path, report_json(values))  # last: it says that the run ended
+
+    def _find_work(self) -> Work:
+        job, output, identity = self.job, self.output, self.identity
+        digest = identity_digest(identity)
+        claim(output, identity, job.force)
+        make_folders(output, tables_of(identity))
+        shards = self.work.shards(output, digest)
+
+        def before_removal() -> None:
+            remove(self._report_path)  # first: it tells of what is going to be removed
+            # Only now that the inputs are known to be fine does another job's folder change hands, and before its rows
+            # go: if that breaks off, they are known for another job's.
+            if job.force:
+                take(output, identity)
+
+        work = find_work(
+            output, shards, identity, digest, prune=job.prune, force=job.force, before_removal=before_removal
+        )
+        self.counts.skipped = work.total - work.left
+        return work
+
+    def _do(self, work: Work, lease: Lease) -> None:
+        job = self.job
+        settings = replace(job.settings, workers=min(job.workers, max(work.left, 1)))
+        words = {"workers": str(settings.workers), "threads a worker": str(settings.threads)}
+        self.counts.machine = words
+        with ProgressDisplay(self.console, work.intent, work.left_bytes) as display:
+            if not work.left:  # and something was removed
+                self.console.print(work.intent, markup=False, highlight=False, soft_wrap=True)
+                return
+            task = replace(self.work.task(identity_digest(self.identity)), lease=lease.token)
+            self.work.begin(self.output)
+            listener = Listeners([display, self.counts, self.log], words)
+            try:
+                engine(job.engine)(self._shards(work, lease), task, settings, listener)
+            except (CodedError, KeyboardInterrupt):
+                # What failed attempts left of their shards. If that can't be cleared, the next run will do it.
+                with contextlib.suppress(CodedError, OSError):
+                    lease.check()
+                    clear_uncommitted(self.output, work.known)
+                raise
+
+    def _shards(self, work: Work, lease: Lease) -> Iterator[Shard]:
+        """Yield the shards that are left, and tell the log; ends early where there are too many rejects by then.
+
+        Raises:
+            PipelineError: `output.lock_lost`: a run that stood still for minutes does not go on beside the next.
+        """
+        checked = time.monotonic()
+        for shard, reason in work.shards():
+            if time.monotonic() - checked > _CHECK_SECONDS:
+                lease.check()
+                checked = time.monotonic()
+            if reason == SKIPPED:
+                self.log.event("shard.skipped", shard=shard.name, source=shard.source, reason=reason)
+                continue
+            if self.limit is not None and self.limit.number is not None and self.counts.rejects > self.limit.number:
+                self.stopped = True
+                return
+            self.log.event("shard.queued", shard=shard.name, source=shard.source, reason=reason)
+            yield shard
+
+    def _nothing_to_do(self, work: Work, values: dict[str, Any], lease: Lease) -> None:
+        if self.log.active:
+            for _ in self._shards(work, lease):
+                pass
+        rows = join(self.output, self.table)
+        self.console.print(f"Nothing to do: {work.intent}. Rows: {rows}", markup=False, soft_wrap=True)
+        self._end("nothing to do", values)
+
+    def _end(self, reason: str, values: dict[str, Any]) -> None:
+        """Tell how it ended, and fail if too many documents were rejected."""
+        self.metrics.values = values
+        found, left = values["output"], values["this_run"]["shards_left"]
+        rejects, documents = rejects_in(found["counts"]), found["counts"]["documents"]
+        if self.limit is not None and self.limit.passed_by(rejects, documents):
+            codes = ", ".join(f"{code} {count:,}" for code, count in found["rejects"]["by_code"].items())
+            stopped = f" The run stopped there; {left:,} shards are left." if left else ""
+            raise PipelineError(
+                "rejects.too_many",
+                rejects=rejects,
+                documents=documents,
+                path=self.output,
+                limit=self.limit.text,
+                stopped=stopped,
+                codes=codes,
+            )
+        self.log.event(
+            "run.finished",
+            reason=reason,
+            exit_code=0,
+            shards_run=self.counts.shards,
+            shards_skipped=self.counts.skipped,
+            output=found["counts"],
+        )
+
+    @property
+    def _report_path(self) -> str:
+        return join(self.output, "report.json")
+
+    def _last_report(self, work: Work) -> dict[str, Any] | None:
+        """Return the report of the run that ended well here last, if it still is true; else None."""
+        try:
+            values = json.loads(read_all([self._report_path])[0])
+            run = values["this_run"]
+            true = run["shards_left"] == 0 and run["orphaned_digest"] == work.state.orphaned.digest
+            return values if true else None
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise PipelineError("output.not_readable", path=self._report_path, reason=error) from error
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def _say_done(self, values: dict[str, Any]) -> None:
+        counts, run = values["output"]["counts"], values["this_run"]
+        found = f"{counts['entities']:,} entities in " if "entities" in counts else ""
+        lines = [
+            f"{documents_words(counts)}; {found}{counts['words']:,} words",
+            f"{run['shards_run']:,} shards in {run['seconds']:,.1f} s, {run['words_per_second']:,.0f} words/s",
+        ]
+        if run["shards_orphaned"]:
+            kept = run["documents_orphaned"]
+            lines.append(f"{kept:,} of the documents are kept from inputs that are gone; --prune removes them")
+        if run["shards_pruned"]:
+            lines.append(f"{run['documents_pruned']:,} documents of inputs that are gone were removed")
+        if amiss := {code: count for code in CODES if (count := counts.get(f"gold_{code}"))}:
+            what = ", ".join(f"{count:,} {code}" for code, count in amiss.items())
+            lines.append(f"Annotations that can't be learned as they are, each in gold_problems: {what}")
+        if counts["unreadable"]:
+            what = "sentences or parts of files" if self.table == ANNOTATED_SAMPLES.name else "files or parts of files"
+            lines.append(f"{counts['unreadable']:,} {what} could not be read: see rejects")
+        if duplicates := values["output"]["duplicate_ids_across_shards"]["documents"]:
+            lines.append(f"{duplicates:,} documents have the id of another in another shard: see report.md")
+        lines += alarm_words(values)
+        lines.append(f"Rows: {join(self.output, self.table)}   Report: {join(self.output, 'report.html')}")
+        self.console.print("\n".join(lines), markup=False, soft_wrap=True)
+
+
+def _versions() -> dict[str, str]:
+    names = ("torch", "transformers", "sentencex", "pyarrow", "fsspec")
+    return {"code": CODE_VERSION, **{name: version(name) for name in names}}

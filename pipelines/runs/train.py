@@ -1,0 +1,96 @@
+"""Drives `spanmarker train`: reads the data, trains, writes the bundle."""
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from pipelines.errors import PipelineError
+from pipelines.jobs.train import TrainJob
+from pipelines.output.overwrite import refuse_bundle, refuse_inputs
+from pipelines.training_data.windows import PackedAs, PreparedWindows, is_prepared
+from spanmarker_core.data import Sentence, read_annotated
+from spanmarker_core.training import TrainingResult, TrainingSettings, TrainingWindows, train
+from spanmarker_core.training.checkpoints import RUN, TrainingFolder
+from spanmarker_core.training.distributed import rank
+from spanmarker_core.training.initialise import encoder_packer
+
+
+def run_training(job: TrainJob, console: Console) -> TrainingResult:
+    """Read the data, train, write the bundle and say how good it is."""
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False)
+
+    _refuse_overwrites(job)
+    sentences, settings = _training_data(job, say)
+    result = train(
+        sentences,
+        list(read_annotated(job.dev, job.scheme)),
+        job.encoder,
+        job.output,
+        settings,
+        test_sentences=list(read_annotated(job.test, job.scheme)) if job.test else (),
+        facts=job.facts(),
+        log=say,
+    )
+    if rank():
+        return result
+    say(
+        f"{job.output}: dev F1 {result.dev.micro.f1:.1%} after {result.steps} steps "
+        f"in {result.seconds:.0f} s, model {result.digest[:12]}"
+    )
+    return result
+
+
+def _training_data(
+    job: TrainJob, say: Callable[[str], None]
+) -> tuple[list[Sentence] | TrainingWindows, TrainingSettings]:
+    """Return the data, and the job's settings: what it leaves open of how prepared windows were packed is theirs."""
+    if not is_prepared(job.train):
+        settings = job.settings()
+        return list(islice(read_annotated(job.train, job.scheme), job.train_sentences)), settings
+    if job.train_sentences is not None:
+        raise PipelineError("job.invalid", problems="  train_sentences: prepared windows are taken whole; leave it out")
+    windows = PreparedWindows(job.train, job.max_misaligned)
+    taken = _left_open(job, windows.packed_as)
+    settings = job.model_copy(update=taken).settings()
+    windows.check(encoder_packer(job.encoder, settings), settings.context)
+    if (told := {name: value for name, value in taken.items() if value != getattr(job, name)}) and not rank():
+        say(f"As {job.train} was prepared: {', '.join(f'{name} {value}' for name, value in told.items())}")
+    return windows, settings
+
+
+def _left_open(job: TrainJob, packed: PackedAs) -> dict[str, Any]:
+    """Return the options of packing that a job doesn't give, as windows were packed; their limits are a context's."""
+    context = packed.context
+    there: dict[str, Any] = {
+        "entity_max_length": packed.entity_max_length,
+        "max_tokens": packed.max_tokens,
+        "splitter": packed.splitter,
+        "context": context.policy,
+    }
+    if "context" not in job.model_fields_set or job.context == context.policy:
+        there |= {"max_prev_context": context.max_prev, "max_next_context": context.max_next}
+    return {name: value for name, value in there.items() if name not in job.model_fields_set}
+
+
+def _refuse_overwrites(job: TrainJob) -> None:
+    """Refuse an output that is an input, or whose checkpoints would go where something else is; see `guard`.
+
+    The folder of the checkpoints is removed when the bundle is there, with all that is in it.
+
+    Raises:
+        PipelineError: `output.is_input`, `output.would_replace`.
+    """
+    inputs = [job.train, job.dev, job.encoder, *([job.test] if job.test else [])]
+    refuse_bundle("--output", job.output, inputs)
+    checkpoints = TrainingFolder(job.output)
+    refuse_inputs("--output", str(checkpoints.path), (RUN,), inputs)
+    for each in inputs:
+        if Path(each).resolve().is_relative_to(checkpoints.path.resolve()):
+            raise PipelineError("output.is_input", option="--output", path=checkpoints.path, input=each)
+    if checkpoints.is_foreign():
+        raise PipelineError("output.would_replace", option="--output", path=checkpoints.path)

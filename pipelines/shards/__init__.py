@@ -1,0 +1,1 @@
+"""What a worker does with one shard. Nothing here knows an engine."""

@@ -1,0 +1,254 @@
+"""The shard task of `spanmarker prepare --annotated`: one shard of annotated data in, its windows with their gold out.
+
+    annotated_samples/SHARD.arrow   ANNOTATED_SAMPLES, a record batch a run of windows
+    documents/, rejects/            as of tagging: what became of each document, and every record that is none
+    gold_problems/SHARD.parquet     GOLD_PROBLEMS, every annotation that can't be learned as it stands
+
+Documents are split and packed as they are for tagging, so a model is trained on what it will be shown.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.errors import describe
+from pipelines.output.layout import table_path
+from pipelines.processes.isolated import isolate
+from pipelines.shards.careful import ENDS_PROCESS, CarefulAttempt
+from pipelines.shards.corpus import Progress, check_content, commit_shard, footer_of
+from pipelines.shards.document_batch import Group, Step, reject_of
+from pipelines.shards.model import Packing
+from pipelines.shards.sample_files import arrow_file
+from pipelines.shards.stats import Tally
+from pipelines.shards.tables import document_rows, reject_rows
+from pipelines.stages.align import Aligned, AnnotatedDocument, align, problem, with_gold
+from pipelines.stages.pack import Encoded, encode, encode_words, pack_runs
+from pipelines.stages.read import INPUTS, clean
+from pipelines.stages.read_annotated import AnnotatedBatch, content_of, iterate, read_annotated
+from pipelines.stages.split import split
+from pipelines.stages.write import TableWriter, table_writer
+from pipelines.storage import check_lease
+from pipelines.task import AnnotatedTask
+from schemas import ANNOTATED_SAMPLES, DOCUMENTS, GOLD_PROBLEMS, REJECTS, SENTENCES
+from schemas.annotated import CODES
+from schemas.manifest import Entry
+from schemas.shards import Shard
+from spanmarker_core.data.summary import DataSummary
+
+
+def prepare_annotated(
+    shard: Shard,
+    task: AnnotatedTask,
+    packing: Packing,
+    progress: Progress | None = None,
+    careful: CarefulAttempt | None = None,
+) -> Entry:
+    """Write one shard's windows, what became of its documents and annotations, commit its entry, return it.
+
+    Args:
+        shard: what to read.
+        task: how, and where the files go.
+        packing: that the task describes.
+        progress: called after each run of windows; documents count when their group is done.
+        careful: rejects what ends a process; None leaves that to fate.
+
+    Raises:
+        PipelineError, OSError: as `prepare_shard`.
+    """
+    work = _Work(task, packing, Tally(), DataSummary(), Counter())
+    tally = work.tally
+    with ExitStack() as stack:
+        url = {table.name: table_path(task.output, table.name, shard.name) for table in _TABLES}
+        footer = footer_of(shard, task)
+        samples = stack.enter_context(arrow_file(url[ANNOTATED_SAMPLES.name], ANNOTATED_SAMPLES, footer))
+        writers = {
+            table.name: stack.enter_context(table_writer(url[table.name], table, footer)) for table in _TABLES[1:]
+        }
+        batches = read_annotated(shard, task, iterate if careful is None else careful.records)
+        if careful is not None:
+            batches = _without_killers(batches, careful)
+        for batch in tally.timed_each("read", batches):
+            tally.counts["read"] += len(batch.documents) + sum(reject.n_documents for reject in batch.rejects)
+            for part in work.parts(batch):
+                for step in work.runs(part):
+                    with tally.timed("write"):
+                        samples.write(step.samples)
+                    if progress is not None:
+                        progress(len(part.group.documents) if step.last else 0, *part.group.untold(step))
+                work.finish(part, writers)
+        tally.check_balance(shard)
+        check_content(shard, lambda: content_of(shard, task.id_column, task.text_column), tally)
+        with tally.timed("write"):
+            outputs = {ANNOTATED_SAMPLES.name: samples.finish()}
+            outputs |= {name: writer.finish() for name, writer in writers.items()}
+        check_lease(task.output, task.lease)
+    entry = tally.entry(shard, task, outputs)
+    entry.counts.update({f"gold_{code}": work.codes[code] for code in CODES})
+    entry.data.update(work.summary.to_json())
+    return commit_shard(entry, task)
+
+
+_TABLES = (ANNOTATED_SAMPLES, DOCUMENTS, REJECTS, GOLD_PROBLEMS)
+
+
+def _without_killers(batches: Iterator[AnnotatedBatch], careful: CarefulAttempt) -> Iterator[AnnotatedBatch]:
+    """Yield the documents of batches that don't end a process, and rejects of those that do."""
+    for batch in batches:
+        documents, rejects = batch.documents, batch.rejects
+        for start, end, killed in careful.sorted_out(documents, try_annotated):
+            if killed is not None:
+                inputs = _inputs(documents[start : start + 1])
+                rejects.append(reject_of(inputs, 0, killed.stage, ENDS_PROCESS, str(killed)))
+            else:
+                yield AnnotatedBatch(documents[start:end], rejects)
+                rejects = []
+        if rejects:
+            yield AnnotatedBatch([], rejects)
+
+
+def try_annotated(documents: list[AnnotatedDocument], task: AnnotatedTask, packing: Packing) -> Iterator[str]:
+    """Do to documents what `prepare_annotated` does, and forget the result.
+
+    Args:
+        documents: the documents.
+        task: the shard task.
+        packing: that the task describes.
+
+    Yields:
+        The name of each stage as it begins.
+    """
+    yield "pack"
+    work = _Work(task, packing, Tally(), DataSummary(), Counter())
+    for _ in work.runs(work.part(documents)):
+        pass
+
+
+@dataclass(slots=True)
+class _Part:
+    """Documents that are dealt with together; `kept` has a row for each entity in their windows, as these come."""
+
+    group: Group
+    encoded: Encoded
+    aligned: Aligned
+    kept: list[pa.RecordBatch]
+
+
+@dataclass(slots=True)
+class _Work:
+    task: AnnotatedTask
+    packing: Packing
+    tally: Tally
+    summary: DataSummary
+    codes: Counter[str]
+
+    def parts(self, batch: AnnotatedBatch) -> Iterator[_Part]:
+        """Yield the documents in parts, all in one unless some fail."""
+        rejects = batch.rejects
+        for start, _, outcome in isolate(len(batch.documents), lambda a, b: self.part(batch.documents[a:b])):
+            if isinstance(outcome, Exception):
+                inputs = _inputs(batch.documents[start : start + 1])
+                rejects.append(reject_of(inputs, 0, "pack", "pack_failed", describe(outcome)))
+                continue
+            outcome.group.rejects, rejects = rejects, []
+            yield outcome
+        if rejects:
+            part = self.part([])
+            part.group.rejects = rejects
+            yield part
+
+    def part(self, documents: list[AnnotatedDocument]) -> _Part:
+        """Return documents with their sentences encoded and their annotations aligned."""
+        inputs = _inputs(documents)
+        if documents and documents[0].sentences is not None:
+            rows = _sentence_rows(documents)
+            words = [sentence.words for document in documents for sentence in document.sentences or ()]
+            with self.tally.timed("encode"):
+                encoded = encode_words(rows, words, self.packing.packer)
+        else:
+            with self.tally.timed("split"):
+                rows = split(inputs, self.task.language)
+            with self.tally.timed("encode"):
+                encoded = encode(rows, self.packing.packer)
+        with self.tally.timed("align"):
+            aligned = align(documents, encoded, self.task.entity_max_length)
+        group = Group(inputs, [])
+        group.n_sentences += np.bincount(group.places(rows), minlength=len(documents))
+        return _Part(group, encoded, aligned, [])
+
+    def runs(self, part: _Part) -> Iterator[Step]:
+        """Yield the windows of a part with their gold."""
+        group, limit = part.group, self.task.entity_max_length
+        for run in self.tally.timed_each("pack", pack_runs(part.encoded, self.packing.packer, self.packing.context)):
+            failures = {document_id: describe(error) for document_id, error in run.failures.items()}
+            samples = Step(group, run.samples, failures, run.last).arrive()
+            with self.tally.timed("align"):
+                rows, beyond = with_gold(samples, part.encoded, part.aligned.gold, limit)
+            room = f"{self.packing.packer.capacity} tokens of text in a window have no room for its words"
+            part.aligned.problems.extend(problem(gold.record, "too_many_tokens", room) for gold in beyond)
+            counts = rows["gold_label"]
+            part.kept.append(
+                pa.RecordBatch.from_pydict(
+                    {
+                        "document_id": rows["document_id"].take(pc.list_parent_indices(counts)),
+                        "label": counts.flatten(),
+                    }
+                )
+            )
+            group.count(rows)
+            yield Step(group, rows, {}, run.last)
+
+    def finish(self, part: _Part, writers: dict[str, TableWriter]) -> None:
+        """Write and count what became of a part's documents and annotations; those of rejected documents count not."""
+        group = part.group
+        rejected = {group.documents["document_id"][place].as_py() for place in group.rejected}
+        kept = group.alive(pa.concat_batches(part.kept))
+        problems = [row for row in part.aligned.problems if row["document_id"] not in rejected]
+        for sentence in part.aligned.sentences:
+            if sentence.document_id not in rejected:
+                self.summary.add(sentence)
+        self.codes.update(row["code"] for row in problems)
+        rows, rejects = document_rows(group, kept, "prepared"), [*group.rejects, *group.rejected.values()]
+        with self.tally.timed("write"):
+            writers[DOCUMENTS.name].write(rows)
+            writers[REJECTS.name].write(reject_rows(rejects))
+            writers[GOLD_PROBLEMS.name].write(pa.RecordBatch.from_pylist(problems, schema=GOLD_PROBLEMS.schema))
+        self.tally.add(rows, rejects, kept)
+
+
+def _inputs(documents: list[AnnotatedDocument]) -> pa.RecordBatch:
+    rows: list[dict[str, Any]] = [
+        {
+            "document_id": document.document_id,
+            "source": clean(document.source),
+            "source_row": document.source_row,
+            "text": document.text,
+        }
+        for document in documents
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=INPUTS)
+
+
+def _sentence_rows(documents: list[AnnotatedDocument]) -> pa.RecordBatch:
+    """Return the SENTENCES rows of documents that came as words."""
+    rows = []
+    for document in documents:
+        start = 0
+        for sentence in document.sentences or ():
+            text = " ".join(sentence.words)
+            rows.append(
+                {
+                    "document_id": document.document_id,
+                    "sentence_id": sentence.sentence_id,
+                    "text": text,
+                    "char_start": start,
+                    "char_end": start + len(text),
+                }
+            )
+            start += len(text) + 1
+    return pa.RecordBatch.from_pylist(rows, schema=SENTENCES.schema)

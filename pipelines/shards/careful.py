@@ -1,0 +1,220 @@
+"""The last attempt at a shard whose other attempts failed: what ends a process is found and rejected.
+
+    read in one isolated process ── batches ──> tried in another, with the model ── batches that pass ──> the usual way
+
+Records and documents are dealt with one by one, so that what ends the process is known at once; of a Parquet row group
+the rest goes with it, since nothing behind the damage can be read. Documents that pass are then tried together, and
+halved where that ends the process. It costs time, a process for each fault, and no good document.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.planning.documents import whole_line
+from pipelines.processes.isolated import IsolatedProcess, ProcessDied, isolate
+from pipelines.processes.thread_limits import prepare_process
+from pipelines.shards.model import LOAD_SECONDS, model_for
+from pipelines.stages.read import RAW_BYTES, Reject
+from pipelines.storage import join, open_input, use_options
+from pipelines.task import Task
+from schemas.shards import Shard
+
+#: Code of the reject of what ends the process that works on it.
+ENDS_PROCESS = "ends_process"
+
+
+class Killed(Exception):
+    """Work ended the process: at the item in `place`, in `stage` (split, pack or tag)."""
+
+    def __init__(self, place: int, stage: str, reason: str) -> None:
+        super().__init__(f"it ends the process: {reason}")
+        self.place, self.stage = place, stage
+
+
+class CarefulAttempt:
+    """The isolated processes of one attempt; use it as a context manager.
+
+    Args:
+        task: what is done with each shard.
+        alive: called whenever a process has answered, so that the attempt is not taken for one that hangs.
+    """
+
+    def __init__(self, task: Task, alive: Callable[[], None]) -> None:
+        self._task, self._alive = task, alive
+        self._reader, self._worker = IsolatedProcess(task.worker_bytes), IsolatedProcess(task.worker_bytes)
+
+    def __enter__(self) -> "CarefulAttempt":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+        self._worker.close()
+
+    def records(self, shard: Shard, read: Callable[..., Iterator[Any]], *args: Any) -> Iterator[Any]:
+        """Yield what `read(shard, *args)` does; a reject stands for what ends the process.
+
+        Args:
+            shard: what to read.
+            read: yields items in order, each with the attribute `source_row` or a tuple that begins with it.
+            args: its further arguments.
+        """
+        left: Shard | None = shard
+        while left is not None:
+            count, last = 0, None
+            try:
+                if not self._reader.running:
+                    self._reader.call(use_options, self._task.storage_options)
+                for item in self._reader.each(read, left, *args, seconds=self._task.shard_seconds):
+                    self._alive()
+                    yield item
+                    count, last = count + 1, item
+                return
+            except ProcessDied as error:
+                self._alive()
+                reject, left = _without_killer(left, count, _end_of(last), f"reading it ends the process: {error}")
+                yield reject
+
+    def sorted_out(
+        self, items: Sequence[Any] | pa.RecordBatch, work: Callable[..., Iterator[str]]
+    ) -> Iterator[tuple[int, int, "Killed | None"]]:
+        """Yield ranges of items that can be worked on together, and each item that ends the process, in order.
+
+        Args:
+            items: documents, or what else is worked on; sliceable.
+            work: called with a slice of the items, the task and the model; yields the name of each stage as it begins.
+
+        Yields:
+            (start, end, None), or (start, start + 1, how the item ended the process).
+        """
+        start, killers = 0, self._killers(items, work)
+        for place in [*killers, len(items)]:
+
+            def together(first: int, last: int, start: int = start) -> None:
+                self._run(_together, work, items[start + first : start + last])
+
+            # By itself each passes. What ends the process only together is halved.
+            for first, last, outcome in isolate(place - start, together):
+                yield start + first, start + last, outcome if isinstance(outcome, Killed) else None
+            if place in killers:
+                yield place, place + 1, killers[place]
+            start = place + 1
+
+    def _killers(
+        self, items: Sequence[Any] | pa.RecordBatch, work: Callable[..., Iterator[str]]
+    ) -> dict[int, "Killed"]:
+        """Return which items end the process when they are worked on one by one."""
+        killers: dict[int, Killed] = {}
+        start = 0
+        while start < len(items):
+            try:
+                self._run(_one_by_one, work, items[start:])
+                break
+            except Killed as killed:
+                start += killed.place
+                killers[start] = killed
+                start += 1
+        return killers
+
+    def _run(self, how: Callable[..., Iterator[tuple[int, str]]], work: Callable[..., Any], items: Any) -> None:
+        """Work on items only to see that it doesn't end the process.
+
+        Raises:
+            Killed: the process ended.
+        """
+        if not self._worker.running:
+            self._worker.call(_load, self._task, seconds=LOAD_SECONDS)
+        place, stage = 0, "pack"
+        try:
+            for reached in self._worker.each(how, work, items, self._task, seconds=self._task.shard_seconds):
+                place, stage = reached
+                self._alive()
+        except ProcessDied as error:
+            raise Killed(place, stage, str(error)) from None
+        finally:
+            self._alive()
+
+
+def _load(task: Task) -> None:
+    prepare_process(task.threads)
+    model_for(task)
+
+
+def _one_by_one(work: Callable[..., Iterator[str]], items: Any, task: Task) -> Iterator[tuple[int, str]]:
+    """Yield (place, stage) before each stage of each item; what an item raises is dealt with where it does so again."""
+    for place in range(len(items)):
+        with contextlib.suppress(Exception):
+            for stage in work(items[place : place + 1], task, model_for(task)):
+                yield place, stage
+
+
+def _together(work: Callable[..., Iterator[str]], items: Any, task: Task) -> Iterator[tuple[int, str]]:
+    with contextlib.suppress(Exception):
+        for stage in work(items, task, model_for(task)):
+            yield 0, stage
+
+
+def _end_of(item: Any) -> int | None:
+    """Return the last row or the offset that an item stands for; None if there is no item."""
+    if item is None:
+        return None
+    row = item[0] if isinstance(item, tuple) else item.source_row
+    return row + item.n_documents - 1 if isinstance(item, Reject) and item.n_documents > 1 else row
+
+
+def _without_killer(shard: Shard, count: int, last: int | None, message: str) -> tuple[Reject, Shard | None]:
+    """Return the reject of what comes after the last item of a shard, and the part of the shard behind that.
+
+    Args:
+        shard: what was read.
+        count: items that were read.
+        last: row or offset of the last of them; None if there is none.
+        message: of the reject.
+    """
+
+    def reject(source: str, row: int | None, n_documents: int, raw: bytes | None = None) -> Reject:
+        return Reject(None, source, row, "read", ENDS_PROCESS, message, raw, n_documents=n_documents)
+
+    kind = shard.format.rpartition(".")[2]
+    if kind == "parquet":
+        start = shard.start if last is None else last + 1
+        end = min(shard.end, _end_of_row_group(shard.source, start))
+        return reject(shard.source, start, end - start), replace(shard, start=end) if end < shard.end else None
+    if kind == "jsonl":
+        start, end, line = _next_line(shard, last)
+        return reject(shard.source, start, 1, line), replace(shard, start=end) if end < shard.end else None
+    if kind == "text":
+        files = shard.files[count:]
+        left = replace(shard, files=files[1:]) if files[1:] else None
+        return reject(join(shard.source, files[0]), 0, 1), left
+    # Compressed lines, CoNLL files and folders of `datasets` can't be entered in the middle.
+    return reject(shard.source, last, 0), None
+
+
+def _end_of_row_group(source: str, row: int) -> int:
+    """Return the first row behind the row group that holds a row."""
+    with open_input(source) as file:
+        metadata = pq.ParquetFile(file).metadata
+        end = 0
+        for group in range(metadata.num_row_groups):
+            end += metadata.row_group(group).num_rows
+            if end > row:
+                break
+        return end
+
+
+def _next_line(shard: Shard, last: int | None) -> tuple[int, int, bytes]:
+    """Return start, end and head of the first line of a shard that is not blank and begins behind offset `last`."""
+    with open_input(shard.source) as file:
+        end = shard.start if last is None else whole_line(file, last + 1)
+        head = b""
+        while end < shard.end and not head.strip():
+            start = end
+            file.seek(start)
+            head = file.readline(RAW_BYTES)
+            end = whole_line(file, start + 1)
+        return start, end, head

@@ -1,0 +1,316 @@
+"""The shard tasks: one shard of documents in, its files and its manifest entry out. What every engine maps.
+
+    read ── split ── encode ── pack ──> bounded queue ──> tag ── check ── write ──> publish, then commit
+    └─────────── a thread ──────────┘                   └──────── the caller ────────┘
+
+What is in the queue are steps, with a run each: windows of a bounded size, of many short documents or of a part of a
+long one. What is checked and written are groups: documents that were read together, when their last run has come by.
+
+The same may be done in two: `prepare_shard` takes what comes out of the queue to files, and `run_shard` what it tags
+from them.
+
+Nothing here knows an engine. A task needs its shard, a `Task` and a loaded model; it may be run
+again at any time, also while another attempt at the shard is under way, and leaves the same files. What a
+failed attempt has published stays: another may have committed it meanwhile. `manifest.reconcile` clears it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines import CODE_VERSION
+from pipelines.errors import PipelineError, describe
+from pipelines.output.layout import ROWS, table_path
+from pipelines.output.manifest import commit
+from pipelines.processes.isolated import isolate
+from pipelines.shards.careful import ENDS_PROCESS, CarefulAttempt
+from pipelines.shards.document_batch import Group, Step, reject_of
+from pipelines.shards.model import Packing, check_model
+from pipelines.shards.prefetch import prefetch
+from pipelines.shards.sample_files import step_writer, steps
+from pipelines.shards.stats import Tally
+from pipelines.shards.tables import document_rows, reject_rows
+from pipelines.stages.pack import Encoded, document_edges, encode, pack_runs
+from pipelines.stages.read import ReadBatch, batched, read, read_records
+from pipelines.stages.split import split
+from pipelines.stages.tag import tag
+from pipelines.stages.write import TableWriter, table_writer
+from pipelines.storage import check_lease
+from pipelines.storage.fingerprint import content_now
+from pipelines.task import TagTask, Task
+from schemas import ANNOTATIONS, DOCUMENTS, REJECTS, SENTENCES
+from schemas.manifest import Entry
+from schemas.shards import Shard
+from spanmarker_core.inference.out_of_memory import is_out_of_memory
+from spanmarker_core.windows.packer import Packer
+
+#: Runs of windows that are made ahead of the model.
+_AHEAD = 2
+
+Progress = Callable[[int, int, int], None]  # documents, words, bytes of text, since the last call
+
+
+def run_shard(
+    shard: Shard,
+    task: TagTask,
+    model: Any,
+    progress: Progress | None = None,
+    careful: CarefulAttempt | None = None,
+) -> Entry:
+    """Tag one shard, publish its tables, commit its entry, return it.
+
+    Args:
+        shard: what to read.
+        task: how, and where the rows go.
+        model: a loaded model (`spanmarker_core.load`), the one that `task` names.
+        progress: called after each run of windows; documents count when their group is done.
+        careful: rejects what ends a process; None leaves that to fate.
+
+    Raises:
+        PipelineError: `output.not_writable`, `output.lock_lost`; `samples.damaged`; `input.changed` if what was read is
+            not what was planned; `model.broken` if the model fails on anything.
+        OSError: the input's storage failed.
+    """
+    tally = Tally()
+    work_before = Counter(model.work)
+    footer = {**footer_of(shard, task), "decoder": task.decoder}
+    paths = {table.name: table_path(task.output, table.name, shard.name) for table in ROWS}
+    with ExitStack() as stack:
+        writers = {table.name: stack.enter_context(table_writer(paths[table.name], table, footer)) for table in ROWS}
+        if task.samples:
+            made = steps(shard, task, tally)
+        else:
+            made = _prepare(shard, task, Packing(model.packer, model.config.context), tally, careful)
+        for step in tally.timed_each("wait", stack.enter_context(closing(prefetch(made, _AHEAD)))):
+            if task.samples and careful is not None:
+                _reject_killers(step, careful)
+            with tally.timed("tag"):
+                _tag_run(step, task, model)
+            documents = _finish_group(step.group, writers, tally) if step.last else 0
+            if progress is not None:
+                progress(documents, *step.group.untold(step))
+        tally.work.update(model.work - work_before)
+        tally.check_balance(shard)
+        if not task.samples:
+            check_content(shard, lambda: content_now(shard, task.id_column, task.text_column), tally)
+        with tally.timed("write"):
+            outputs = {name: writer.finish() for name, writer in writers.items()}
+        check_lease(task.output, task.lease)
+    return commit_shard(tally.entry(shard, task, outputs), task)
+
+
+def prepare_shard(
+    shard: Shard,
+    task: Task,
+    packing: Packing,
+    progress: Progress | None = None,
+    careful: CarefulAttempt | None = None,
+) -> Entry:
+    """Write one shard's samples and what else tagging needs of it, commit its entry, return it.
+
+    Args:
+        shard: what to read.
+        task: how, and where the files go.
+        packing: of the model that `task` names.
+        progress: as in `run_shard`.
+        careful: as in `run_shard`.
+
+    Raises:
+        PipelineError: `output.not_writable`, `output.lock_lost`; `input.changed` if what was read is not what was
+            planned.
+        OSError: the input's storage failed.
+    """
+    tally = Tally()
+    with ExitStack() as stack:
+        writer = stack.enter_context(step_writer(task.output, shard.name, footer_of(shard, task)))
+        made = stack.enter_context(closing(prefetch(_prepare(shard, task, packing, tally, careful), _AHEAD)))
+        for step in tally.timed_each("wait", made):
+            step.group.count(step.arrive())
+            with tally.timed("write"):
+                writer.write(step)
+            documents = _count_group(step.group, tally) if step.last else 0
+            if progress is not None:
+                progress(documents, *step.group.untold(step))
+        tally.check_balance(shard)
+        check_content(shard, lambda: content_now(shard, task.id_column, task.text_column), tally)
+        with tally.timed("write"):
+            outputs = writer.finish()
+        check_lease(task.output, task.lease)
+    return commit_shard(tally.entry(shard, task, outputs), task)
+
+
+def commit_shard(entry: Entry, task: Task) -> Entry:
+    """Commit a shard whose files are published, unless a later run has the output by now."""
+    check_lease(task.output, task.lease)
+    commit(task.output, entry)
+    return entry
+
+
+def footer_of(shard: Shard, task: Task) -> dict[str, str]:
+    """Return what made a shard's files, for their metadata."""
+    return {
+        "model_digest": task.model_digest,
+        "run": task.job,
+        "shard": shard.name,
+        "code_version": CODE_VERSION,
+    }
+
+
+def check_content(shard: Shard, content: Callable[[], str], tally: Tally) -> None:
+    """Hold that what was read is what was planned.
+
+    Raises:
+        PipelineError: `input.changed`.
+    """
+    with tally.timed("check"):
+        if content() != shard.content:
+            raise PipelineError("input.changed", source=shard.source)
+
+
+def _prepare(
+    shard: Shard, task: Task, packing: Packing, tally: Tally, careful: CarefulAttempt | None
+) -> Iterator[Step]:
+    """Read, split, encode and pack; runs in the background thread."""
+    if careful is None:
+        batches = read(shard, task.id_column, task.text_column)
+    else:
+        records = careful.records(shard, read_records, task.id_column, task.text_column)
+        batches = _without_killers(batched(records), careful)
+    for batch in tally.timed_each("read", batches):
+        tally.counts["read"] += len(batch.documents) + sum(reject.n_documents for reject in batch.rejects)
+        for group, encoded in _encoded(batch, task, packing.packer, tally):
+            for run in tally.timed_each("pack", pack_runs(encoded, packing.packer, packing.context)):
+                failures = {document_id: describe(error) for document_id, error in run.failures.items()}
+                yield Step(group, run.samples, failures, run.last)
+                del run  # else it would be held while the next one is made
+
+
+def _without_killers(batches: Iterator[ReadBatch], careful: CarefulAttempt) -> Iterator[ReadBatch]:
+    """Yield the documents of batches that don't end a process, and rejects of those that do."""
+    for batch in batches:
+        documents, rejects = batch.documents, batch.rejects
+        for start, end, killed in careful.sorted_out(documents, try_documents):
+            if killed is not None:
+                rejects.append(reject_of(documents, start, killed.stage, ENDS_PROCESS, str(killed)))
+            else:
+                yield ReadBatch(documents.slice(start, end - start), rejects)
+                rejects = []
+        if rejects:
+            yield ReadBatch(documents.slice(0, 0), rejects)
+
+
+def try_documents(documents: pa.RecordBatch, task: Task, model: Any) -> Iterator[str]:
+    """Do to documents what a shard task does, and forget the result.
+
+    Args:
+        documents: INPUTS rows.
+        task: the shard task.
+        model: as `model_for` returns it for the task.
+
+    Yields:
+        The name of each stage as it begins.
+    """
+    packing = Packing(model.packer, model.config.context) if isinstance(task, TagTask) else model
+    yield "split"
+    sentences = split(documents, task.language)
+    yield "pack"
+    for run in pack_runs(encode(sentences, packing.packer), packing.packer, packing.context):
+        if isinstance(task, TagTask):
+            yield from try_samples([run.samples], task, model)
+
+
+def try_samples(samples: Sequence[pa.RecordBatch], task: TagTask, model: Any) -> Iterator[str]:
+    """Tag samples and forget the result.
+
+    Args:
+        samples: SAMPLES rows of one document each.
+        task: the shard task.
+        model: the loaded model.
+
+    Yields:
+        The name of the stage as it begins.
+    """
+    yield "tag"
+    tag(pa.concat_batches(samples), model, task.decoder, task.threshold)
+
+
+def _reject_killers(step: Step, careful: CarefulAttempt) -> None:
+    """Reject the documents of a step whose windows end the process that tags them."""
+    group, samples = step.group, step.arrive()
+    edges = document_edges(samples["document_id"])
+    parts = [samples.slice(start, end - start) for start, end in pairwise(edges.tolist())]
+    for start, _, killed in careful.sorted_out(parts, try_samples):
+        if killed is not None:
+            group.reject(int(group.places(parts[start])[0]), killed.stage, ENDS_PROCESS, str(killed))
+
+
+def _encoded(batch: ReadBatch, task: Task, packer: Packer, tally: Tally) -> Iterator[tuple[Group, Encoded]]:
+    """Yield the documents in groups, all in one unless some fail, with their sentences as tokens."""
+
+    def work(start: int, end: int) -> tuple[Group, Encoded]:
+        documents = batch.documents.slice(start, end - start)
+        with tally.timed("split"):
+            sentences = split(documents, task.language)
+        with tally.timed("encode"):
+            encoded = encode(sentences, packer)
+        group = Group(documents, [])
+        group.n_sentences += np.bincount(group.places(sentences), minlength=len(documents))
+        return group, encoded
+
+    rejects = batch.rejects
+    for start, _, outcome in isolate(len(batch.documents), work):
+        if isinstance(outcome, Exception):
+            rejects.append(reject_of(batch.documents, start, "pack", "pack_failed", describe(outcome)))
+            continue
+        group, encoded = outcome
+        group.rejects, rejects = rejects, []
+        yield group, encoded
+    if rejects:
+        yield Group(batch.documents.slice(0, 0), rejects), encode(SENTENCES.empty(), packer)
+
+
+def _tag_run(step: Step, task: TagTask, model: Any) -> None:
+    """Tag a run and add what was found to its group; a document that fails is rejected, whatever was found before."""
+    group, samples = step.group, step.arrive()
+    edges = document_edges(samples["document_id"])
+
+    def work(start: int, end: int) -> pa.RecordBatch:
+        first, last = int(edges[start]), int(edges[end])
+        return tag(samples.slice(first, last - first), model, task.decoder, task.threshold)
+
+    for start, _, outcome in isolate(len(edges) - 1, work):
+        if isinstance(outcome, Exception):
+            check_model(model, task)
+            place = int(group.places(samples.slice(edges[start], 1))[0])
+            code = "out_of_memory" if is_out_of_memory(outcome) else "tag_failed"
+            group.reject(place, "tag", code, describe(outcome))
+        else:
+            group.annotations.append(outcome)
+    group.count(samples)
+
+
+def _finish_group(group: Group, writers: dict[str, TableWriter], tally: Tally) -> int:
+    """Write a group's rows and return how many documents it is."""
+    with tally.timed("check"):
+        annotations = group.checked_annotations()
+        rows = document_rows(group, annotations)
+        rejects = [*group.rejects, *group.rejected.values()]
+    with tally.timed("write"):
+        writers[ANNOTATIONS.name].write(annotations)
+        writers[DOCUMENTS.name].write(rows)
+        writers[REJECTS.name].write(reject_rows(rejects))
+    tally.add(rows, rejects, annotations)
+    return len(rows)
+
+
+def _count_group(group: Group, tally: Tally) -> int:
+    """Count what a group that is not to be tagged here comes to and return how many documents it is."""
+    with tally.timed("check"):
+        rows = document_rows(group, ANNOTATIONS.empty(), "prepared")
+    tally.add(rows, [*group.rejects, *group.rejected.values()], ANNOTATIONS.empty())
+    return len(rows)

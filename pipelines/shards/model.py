@@ -1,0 +1,120 @@
+"""The model of a worker process: loaded once, and checked before any document is tagged."""
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines import CODE_VERSION
+from pipelines.errors import PipelineError, describe
+from pipelines.processes.memory import rss_bytes
+from pipelines.stages.pack import pack
+from pipelines.stages.read import INPUTS
+from pipelines.stages.split import split
+from pipelines.stages.tag import tag
+from pipelines.storage import use_options
+from pipelines.task import AnnotatedTask, TagTask, Task
+from pipelines.training_data.packing import read_tokenizer, tokenizer_digest, tokenizer_path
+from spanmarker_core.bundle.reader import read_info, read_packer
+from spanmarker_core.default_model import bundled_model_path
+from spanmarker_core.errors import CodedError
+from spanmarker_core.windows.packer import Context, Packer
+
+#: Seconds that a model may take to load.
+LOAD_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """The part of a model that packs; needs no device and no torch."""
+
+    packer: Packer
+    context: Context
+
+
+@lru_cache(maxsize=1)
+def model_for(task: Task) -> Any:
+    """Return the task's model, loaded once a process, after a check that it and this program are the job's.
+
+    It is what `run_shard` takes, or the `Packing` of `prepare_shard`, for which torch stays out of the process.
+
+    Raises:
+        CodedError: `worker.other_version`, `worker.other_model`, `worker.memory_too_small`, `model.not_loaded`, or
+            what is wrong with the bundle, the device or the job's decoder.
+    """
+    where = f"{os.uname().nodename}, process {os.getpid()}"
+    if task.code != CODE_VERSION:
+        raise PipelineError("worker.other_version", worker=where, there=CODE_VERSION, here=task.code)
+    use_options(task.storage_options)
+
+    if isinstance(task, AnnotatedTask):
+        return _fitting(Packing(_annotating_packer(task, where), task.context), task)
+    path = task.model or str(bundled_model_path())
+    info = read_info(path)
+    if info.digest != task.model_digest:
+        raise PipelineError("worker.other_model", worker=where, path=path, there=info.digest, here=task.model_digest)
+    if not isinstance(task, TagTask):
+        return _fitting(Packing(read_packer(path, info.config), info.config.context), task)
+
+    import torch
+
+    from spanmarker_core import load
+
+    if task.threads:
+        torch.set_num_threads(task.threads)
+    try:
+        model = load(path, device=task.device, dtype=task.dtype, gate=task.gate)
+        check_model(model, task)
+    except CodedError:
+        raise
+    except Exception as error:
+        raise PipelineError("model.not_loaded", path=path, reason=describe(error)) from error
+    return _fitting(model, task)
+
+
+def _annotating_packer(task: AnnotatedTask, where: str) -> Packer:
+    """Return the packer that a task describes, whose tokenizer its driver has put into the output."""
+    path = tokenizer_path(task.output)
+    tokenizer = read_tokenizer(path)
+    if (there := tokenizer_digest(tokenizer)) != task.model_digest:
+        raise PipelineError("worker.other_model", worker=where, path=path, there=there, here=task.model_digest)
+    return Packer(
+        tokenizer,
+        prefix=task.prefix,
+        suffix=task.suffix,
+        unknown_id=task.unknown_id,
+        max_tokens=task.max_tokens,
+        entity_max_length=task.entity_max_length,
+        splitter=task.splitter,
+    )
+
+
+def _fitting(model: Any, task: Task) -> Any:
+    """Refuse a model that leaves no memory for a shard: each would end its worker process.
+
+    Only the first one of a process: another finds what the one before it left behind.
+    """
+    if task.worker_bytes and not model_for.cache_info().currsize and (held := rss_bytes()) > task.worker_bytes:
+        raise PipelineError("worker.memory_too_small", held=f"{held:,}", limit=f"{task.worker_bytes:,}")
+    return model
+
+
+def check_model(model: Any, task: TagTask) -> None:
+    """Tag a text that nothing can be wrong with: if that fails, documents are not to blame.
+
+    Raises:
+        CodedError: what is wrong with the job's decoder or threshold, or `model.broken`, as for a lost device.
+    """
+    documents = pa.RecordBatch.from_pylist(
+        [{"document_id": "check", "source": "", "source_row": 0, "text": "Marie Curie lived in Paris."}],
+        schema=INPUTS,
+    )
+    try:
+        samples = pack(split(documents, task.language), model.packer, model.config.context)
+        tag(samples, model, task.decoder, task.threshold)
+    except CodedError:
+        raise
+    except Exception as error:
+        raise PipelineError("model.broken", reason=describe(error)) from error

@@ -1,0 +1,75 @@
+"""The rows of `documents` and `rejects` that a group of documents comes to."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.shards.document_batch import Group
+from pipelines.stages.read import Reject, clean
+from schemas import DOCUMENTS, REJECTS
+
+
+def document_rows(group: Group, annotations: pa.RecordBatch, done: str = "tagged") -> pa.RecordBatch:
+    """Return the DOCUMENTS rows of a group, in the order of the source.
+
+    Args:
+        group: the documents.
+        annotations: all that was found in them.
+        done: status of a document that nothing is wrong with.
+    """
+    documents, count = group.documents, len(group.documents)
+    columns = {
+        "n_sentences": group.n_sentences,
+        "n_words": group.n_words,
+        "n_long_words": group.n_long_words,
+        "n_windows": group.n_windows,
+        "n_entities": np.bincount(group.places(annotations), minlength=count),
+    }
+    alive = np.ones(count, bool)
+    alive[list(group.rejected)] = False
+    status = np.where(alive, np.where(group.n_sentences > 0, done, "empty"), "rejected")
+    rows = pa.RecordBatch.from_arrays(
+        [
+            documents["document_id"],
+            documents["source"],
+            documents["source_row"],
+            pa.array(status, pa.string()),
+            pc.utf8_length(documents["text"]).cast(pa.int64()),
+            *(pa.array(np.where(alive, values, 0), pa.int32()) for values in columns.values()),
+        ],
+        schema=DOCUMENTS.schema,
+    )
+    if not group.rejects:
+        return rows
+    failed = [
+        {
+            "document_id": reject.document_id,
+            "source": clean(reject.source),
+            "source_row": None if reject.source_row is None else reject.source_row + number,
+            "status": "rejected",
+            "n_characters": reject.n_characters,
+            **dict.fromkeys(columns, 0),
+        }
+        for reject in group.rejects
+        for number in range(reject.n_documents)
+    ]
+    rows = pa.concat_batches([rows, pa.RecordBatch.from_pylist(failed, schema=DOCUMENTS.schema)])
+    return rows.take(pc.sort_indices(rows, [("source", "ascending"), ("source_row", "ascending")]))
+
+
+def reject_rows(rejects: list[Reject]) -> pa.RecordBatch:
+    """Return REJECTS rows."""
+    rows = [
+        {
+            "document_id": reject.document_id,
+            "source": clean(reject.source),
+            "source_row": reject.source_row,
+            "stage": reject.stage,
+            "code": reject.code,
+            "message": clean(reject.message),
+            "n_documents": reject.n_documents,
+            "raw": reject.raw,
+        }
+        for reject in rejects
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=REJECTS.schema)

@@ -1,0 +1,297 @@
+"""Gold entities on their way: from ranges of characters or words to spans of a window's words, and what is amiss.
+
+The sentences of documents that are dealt with together lie end to end (`Encoded`); a *place* is the number of a word
+among all their words.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.stages.pack import Encoded
+from pipelines.stages.read import clean
+from pipelines.stages.tag import windows_of
+from schemas import ANNOTATED_SAMPLES
+from spanmarker_core.arrays.ragged import ragged_offsets
+from spanmarker_core.data.records import Sentence, Span, range_problem
+from spanmarker_core.spans.candidates import count_candidates
+
+#: Characters of an annotation's text that are kept.
+_TEXT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedDocument:
+    """A document with its annotations as they came in.
+
+    Attributes:
+        document_id: its id.
+        source, source_row: where it, or its first sentence, was read.
+        text: its text. Of sentences that came as words: a line each, a blank between two words.
+        entities: ranges of its characters; none where there are `sentences`.
+        sentences: what came as words, with ranges of words; None for a text, which is still to be split.
+        sentence_rows: where each of them was read.
+    """
+
+    document_id: str
+    source: str
+    source_row: int
+    text: str
+    entities: list[Span]
+    sentences: list[Sentence] | None = None
+    sentence_rows: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """An entity that may be a candidate span; `record` is what GOLD_PROBLEMS would tell of it."""
+
+    first: int  # place
+    last: int  # place, inclusive
+    label: str
+    record: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """What annotations came to.
+
+    Attributes:
+        sentences: as they are to be learned, with all entities that are words of theirs, reachable or not.
+        gold: entities that may be candidate spans, sorted by place and label.
+        problems: rows of GOLD_PROBLEMS for the others.
+    """
+
+    sentences: list[Sentence]
+    gold: list[Gold]
+    problems: list[dict[str, Any]]
+
+
+class _Misfit(Exception):
+    """Why an annotation is the words of no sentence: a code of GOLD_PROBLEMS and a message."""
+
+
+def align(documents: Sequence[AnnotatedDocument], encoded: Encoded, entity_max_length: int) -> Aligned:
+    """Find the words of each annotation.
+
+    One of characters has to begin with the first character of a word and to end with the last one of a word.
+
+    Args:
+        documents: in order.
+        encoded: their sentences.
+        entity_max_length: words of the longest candidate span.
+    """
+    words = _Words(encoded)
+    parts = [words.align(document, entity_max_length) for document in documents]
+    gold = sorted((gold for part in parts for gold in part.gold), key=lambda gold: (gold.first, gold.last, gold.label))
+    return Aligned(
+        [sentence for part in parts for sentence in part.sentences],
+        gold,
+        [row for part in parts for row in part.problems],
+    )
+
+
+class _Words:
+    """The words of sentences, by place."""
+
+    def __init__(self, encoded: Encoded) -> None:
+        rows, flat = encoded.rows, encoded.sentences.flat
+        self.offsets = encoded.sentences.word_offsets
+        shift = np.repeat(rows["char_start"].to_numpy(), np.diff(self.offsets))
+        self.starts, self.ends = flat.word_char_start + shift, flat.word_char_end + shift
+        self.has_token = flat.word_token_end > flat.word_token_start
+        self.sentence_ids = rows["sentence_id"].to_pylist()
+        self.char_starts, self.char_ends = rows["char_start"].to_numpy(), rows["char_end"].to_numpy()
+        self.next_row = 0
+        self.document_ids = rows["document_id"].to_pylist()
+
+    def align(self, document: AnnotatedDocument, entity_max_length: int) -> Aligned:
+        """Align the annotations of the next document."""
+        row_start = row_end = self.next_row
+        while row_end < len(self.document_ids) and self.document_ids[row_end] == document.document_id:
+            row_end += 1
+        self.next_row = row_end
+        aligned = Aligned(self._sentences(document, row_start, row_end), [], [])
+        seen: set[tuple[int, int, str]] = set()
+        for record, row, span in _annotations(document, row_start):
+            try:
+                if row is None:
+                    first, last = self._of_text(document.text, span, row_start, row_end, record)
+                else:
+                    first, last = self._of_words(span, row, record)
+                key = (first, last, span.label)
+                if key in seen:
+                    raise _Misfit("duplicate", "it is there twice")
+                seen.add(key)
+                row = self._row(first)
+                if (end_row := self._row(last)) != row:
+                    between = f"sentence {self.sentence_ids[row]} and ends in sentence {self.sentence_ids[end_row]}"
+                    raise _Misfit("crosses_sentences", f"it begins in {between}")
+                start = first - int(self.offsets[row])
+                aligned.sentences[row - row_start].entities.append(Span(start, start + last + 1 - first, span.label))
+                if (length := last + 1 - first) > entity_max_length:
+                    raise _Misfit("too_long", f"it has {length} words, and entity_max_length is {entity_max_length}")
+                if not (self.has_token[first] and self.has_token[last]):
+                    raise _Misfit("no_tokens", "its first or last word has no token, which a marker could point at")
+                aligned.gold.append(Gold(first, last, span.label, record))
+            except _Misfit as misfit:
+                aligned.problems.append(problem(record, *misfit.args))
+        return aligned
+
+    def _of_words(self, span: Span, row: int, record: dict[str, Any]) -> tuple[int, int]:
+        offset = int(self.offsets[row])
+        record["sentence_id"] = self.sentence_ids[row]
+        if misfit := range_problem(span, int(self.offsets[row + 1]) - offset, "word"):
+            raise _Misfit("out_of_range", misfit)
+        return offset + span.start, offset + span.end - 1
+
+    def _of_text(self, text: str, span: Span, row_start: int, row_end: int, record: dict[str, Any]) -> tuple[int, int]:
+        if misfit := range_problem(span, len(text), "character"):
+            raise _Misfit("out_of_range", misfit)
+        row = row_start + int(np.searchsorted(self.char_starts[row_start:row_end], span.start, "right")) - 1
+        if row >= row_start and span.start < self.char_ends[row]:
+            record["sentence_id"] = self.sentence_ids[row]
+        low, high = int(self.offsets[row_start]), int(self.offsets[row_end])
+        # The first word that ends behind the range's start, and the last one that begins before its end: one of no
+        # characters, which some tokenizers make, is neither.
+        first = low + int(np.searchsorted(self.ends[low:high], span.start, "right"))
+        last = low + int(np.searchsorted(self.starts[low:high], span.end, "left")) - 1
+        faults = []
+        if first == high or self.starts[first] != span.start:
+            faults.append(f"begins {self._where(text, span.start, first, high)}")
+        if last < low or self.ends[last] != span.end:
+            faults.append(f"ends {self._where(text, span.end, last, high)}")
+        if faults:
+            raise _Misfit("misaligned", f"it {' and '.join(faults)}: move its edges to those of words")
+        return first, last
+
+    def _where(self, text: str, at: int, place: int, high: int) -> str:
+        """Say what lies at a character that is no edge of a word."""
+        if 0 <= place < high and self.starts[place] < at < self.ends[place]:
+            start, end = int(self.starts[place]), int(self.ends[place])
+            return f"inside the word {text[start:end][:60]!r} ({start} to {end})"
+        return "outside any word"
+
+    def _row(self, place: int) -> int:
+        return int(np.searchsorted(self.offsets, place, "right")) - 1
+
+    def _sentences(self, document: AnnotatedDocument, row_start: int, row_end: int) -> list[Sentence]:
+        """Return the sentences of rows, without entities."""
+        if document.sentences is not None:
+            return [Sentence(s.document_id, s.sentence_id, s.words, []) for s in document.sentences]
+        made = []
+        for row in range(row_start, row_end):
+            here = slice(int(self.offsets[row]), int(self.offsets[row + 1]))
+            bounds = zip(self.starts[here].tolist(), self.ends[here].tolist(), strict=True)
+            words = [document.text[start:end] for start, end in bounds]
+            made.append(Sentence(document.document_id, self.sentence_ids[row], words, []))
+        return made
+
+
+def _annotations(document: AnnotatedDocument, row_start: int) -> list[tuple[dict[str, Any], int | None, Span]]:
+    """Return (record, sentence as a row or None, range) of each annotation; the record as in `Gold`."""
+
+    def record(span: Span, source_row: int, unit: str, text: str) -> dict[str, Any]:
+        return {
+            "document_id": document.document_id,
+            "sentence_id": None,
+            "source": clean(document.source),
+            "source_row": source_row,
+            "start": span.start,
+            "end": span.end,
+            "unit": unit,
+            "label": span.label,
+            "text": text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…",
+        }
+
+    if document.sentences is None:
+        text = document.text
+        return [
+            (record(span, document.source_row, "characters", text[_in(span)]), None, span) for span in document.entities
+        ]
+    return [
+        (record(span, source_row, "words", " ".join(sentence.words[_in(span)])), row_start + number, span)
+        for number, (sentence, source_row) in enumerate(zip(document.sentences, document.sentence_rows, strict=True))
+        for span in sentence.entities
+    ]
+
+
+def _in(span: Span) -> slice:
+    """Return the part of a range that can be shown: none of it lies before the text."""
+    return slice(max(0, span.start), max(0, span.end))
+
+
+def problem(record: dict[str, Any], code: str, message: str) -> dict[str, Any]:
+    """Return a row of GOLD_PROBLEMS."""
+    return {**record, "code": code, "message": clean(message)}
+
+
+def with_gold(
+    samples: pa.RecordBatch, encoded: Encoded, gold: Sequence[Gold], entity_max_length: int
+) -> tuple[pa.RecordBatch, list[Gold]]:
+    """Give windows their gold.
+
+    Args:
+        samples: SAMPLES rows, some of the windows of `encoded`.
+        encoded: all sentences.
+        gold: all that may be theirs, sorted by place.
+        entity_max_length: words of the longest candidate span.
+
+    Returns:
+        ANNOTATED_SAMPLES rows, and the gold that begins in these windows and goes on beyond them.
+    """
+    windows = windows_of(samples)
+    places = _places(samples, encoded)
+    owned = np.flatnonzero(windows.word_tag)
+    owned = owned[np.argsort(places[owned], kind="stable")]
+    first, last = (np.array([getattr(span, name) for span in gold], np.int64) for name in ("first", "last"))
+    at = np.searchsorted(places[owned], first)
+    here = np.flatnonzero(np.append(places[owned], -1)[np.minimum(at, len(owned))] == first)
+    word = owned[at[here]]
+    window = np.searchsorted(windows.word_offsets, word, "right") - 1
+    length = last[here] + 1 - first[here]
+    whole = word + length <= windows.word_offsets[window + 1]
+    beyond = [gold[number] for number in here[~whole]]
+    word, window, length, kept = word[whole], window[whole], length[whole], here[whole]
+    start = word - windows.word_offsets[window]
+    order = np.lexsort((kept, window))
+    counts = np.bincount(window, minlength=len(windows))
+    offsets = pa.array(ragged_offsets(counts))
+    labels = pa.array([gold[number].label for number in kept[order]], pa.large_string())
+    schema = ANNOTATED_SAMPLES.schema
+
+    def lists(name: str, values: pa.Array) -> pa.Array:
+        return pa.LargeListArray.from_arrays(offsets, values, type=schema.field(name).type)
+
+    rows = pa.RecordBatch.from_arrays(
+        [
+            *samples.columns,
+            pa.array(np.diff(windows.token_offsets).astype(np.int32)),
+            pa.array(count_candidates(windows, entity_max_length)),
+            lists("gold_word_start", pa.array(start[order].astype(np.int32))),
+            lists("gold_word_end", pa.array((start + length)[order].astype(np.int32))),
+            lists("gold_label", labels),
+        ],
+        schema=schema,
+    )
+    return rows, beyond
+
+
+def _places(samples: pa.RecordBatch, encoded: Encoded) -> np.ndarray:
+    """Return the place of each word of some windows, int64."""
+    rows = encoded.rows
+    ids = rows["document_id"].unique()
+
+    def keys(of: pa.RecordBatch, sentence_ids: np.ndarray, repeats: np.ndarray | int) -> np.ndarray:
+        documents = pc.index_in(of["document_id"], value_set=ids).to_numpy(zero_copy_only=False).astype(np.int64)
+        return (np.repeat(documents, repeats) << np.int64(32)) + sentence_ids
+
+    words = samples["word_sentence"]
+    sentences = words.flatten().to_numpy()
+    wanted = keys(samples, sentences, pc.list_value_length(words).to_numpy())
+    row = np.searchsorted(keys(rows, rows["sentence_id"].to_numpy(), 1), wanted)
+    return encoded.sentences.word_offsets[row] + samples["word_index"].flatten().to_numpy()

@@ -1,0 +1,237 @@
+"""Annotated data: a shard -> bounded batches of documents with their annotations, a reject for every bad record.
+
+Formats of shards, in `Shard.format`: `FORM.KIND`, where FORM is `documents` (a text, ranges of its characters) or
+`sentences` (words, ranges of them; those of a document next to each other) and KIND as in `planning.documents`;
+`sentences.conll`; `sentences.dataset`, a folder saved by `datasets`; `unreadable`.
+
+A bad record costs itself alone: of a sentence its document goes on without it. Whether ranges fit is not looked at
+here: an annotation that does not is no bad record.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.stages.align import AnnotatedDocument
+from pipelines.stages.read import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_DOCUMENTS,
+    RAW_BYTES,
+    Record,
+    Reject,
+    check_record,
+    parquet_rows,
+    raw_lines,
+    read_nothing,
+)
+from pipelines.storage import open_input
+from pipelines.storage.fingerprint import content_now, text_content
+from pipelines.task import AnnotatedTask
+from schemas.shards import Shard
+from spanmarker_core.data.conll import conll_records
+from spanmarker_core.data.hf import dataset_records
+from spanmarker_core.data.jsonl import SENTENCE_KEYS, parse_entities, parse_object, sentence_of
+from spanmarker_core.data.records import BadRecord, DocumentOrder, RecordProblem, Sentence
+
+ENTITIES = "entities"
+
+#: (where, the bytes that it came in or None, what a record holds)
+_Values = tuple[int, bytes | None, Any]
+_Placed = tuple[int, Sentence]
+
+
+@dataclass(slots=True)
+class AnnotatedBatch:
+    """Documents and rejects that were read together, each in the order of the source."""
+
+    documents: list[AnnotatedDocument] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+
+
+def columns_of(form: str, id_column: str, text_column: str) -> tuple[str, ...]:
+    """Return the columns that data of this form must have."""
+    return SENTENCE_KEYS if form == "sentences" else (id_column, text_column, ENTITIES)
+
+
+def iterate(shard: Shard, read: Callable[..., Iterator[Any]], *args: Any) -> Iterator[Any]:
+    """Return what `read(shard, *args)` yields: `CarefulAttempt.records` without the care."""
+    return read(shard, *args)
+
+
+def read_annotated(
+    shard: Shard, task: AnnotatedTask, records: Callable[..., Iterator[Any]] = iterate
+) -> Iterator[AnnotatedBatch]:
+    """Yield the documents of a shard in bounded batches; a document is never parted.
+
+    Args:
+        shard: what to read.
+        task: names columns and the scheme of tags.
+        records: how records are read: `iterate`, or `CarefulAttempt.records`.
+
+    Raises:
+        OSError: the storage failed.
+    """
+    batch, n_bytes = AnnotatedBatch(), 0
+    for item in _documents(shard, task, records):
+        if isinstance(item, Reject):
+            batch.rejects.append(item)
+        else:
+            batch.documents.append(item)
+            n_bytes += len(item.text)
+        count = max(len(batch.documents), len(batch.rejects))
+        if n_bytes >= MAX_BATCH_BYTES or count >= MAX_BATCH_DOCUMENTS:
+            yield batch
+            batch, n_bytes = AnnotatedBatch(), 0
+    if batch.documents or batch.rejects:
+        yield batch
+
+
+def content_of(shard: Shard, id_column: str, text_column: str) -> str:
+    """Return the identity of what lies in a shard's range now, as its plan told it.
+
+    Raises:
+        OSError: the storage failed.
+    """
+    form, _, kind = shard.format.partition(".")
+    if kind == "dataset":
+        return dataset_content(shard.source)
+    return content_now(replace(shard, format=kind), *columns_of(form, id_column, text_column))
+
+
+def dataset_content(folder: str) -> str:
+    """Return the identity of a folder saved by `datasets`."""
+    return text_content(os.path.join(folder, name) for name in sorted(os.listdir(folder)))
+
+
+def _documents(
+    shard: Shard, task: AnnotatedTask, records: Callable[..., Iterator[Any]]
+) -> Iterator[AnnotatedDocument | Reject]:
+    form, _, kind = shard.format.partition(".")
+    if not kind:
+        yield from read_nothing(shard)
+    elif form == "documents":
+        seen: set[str] = set()
+        for item in records(shard, _values, columns_of(form, task.id_column, task.text_column)):
+            yield item if isinstance(item, Reject) else _document(shard.source, item, task, seen)
+    else:
+        if kind in ("conll", "dataset"):
+            sentences = records(shard, _conll if kind == "conll" else _dataset, task)
+        else:
+            sentences = _sentences(shard, records(shard, _values, SENTENCE_KEYS))
+        yield from _joined(shard.source, sentences)
+
+
+def _values(shard: Shard, columns: tuple[str, ...]) -> Iterator[_Values | Reject]:
+    """Yield what each record of a JSONL or Parquet shard holds; a reject of one counts as a document."""
+    kind = shard.format.partition(".")[2]
+    shard = replace(shard, format=kind)
+    if kind == "parquet":
+        for rows in parquet_rows(shard, list(columns)):
+            yield from [rows] if isinstance(rows, Reject) else _rows(shard.source, *rows)
+        return
+    for item in raw_lines(shard):
+        if isinstance(item, Reject):
+            yield item
+            continue
+        position, line = item
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            yield _reject(shard.source, position, "invalid_utf8", str(error), line, 1)
+            continue
+        try:
+            yield position, line, parse_object(text)
+        except RecordProblem as error:
+            yield _reject(shard.source, position, "broken_json", str(error), line, 1)
+
+
+def _rows(source: str, first: int, rows: pa.RecordBatch) -> Iterator[_Values | Reject]:
+    for place in range(len(rows)):
+        try:
+            values = rows.slice(place, 1).to_pylist()[0]
+        except UnicodeDecodeError as error:
+            yield _reject(source, first + place, "invalid_utf8", str(error), None, 1)
+            continue
+        values[ENTITIES] = values[ENTITIES] or []  # a list that is null has no entities
+        yield first + place, None, values
+
+
+def _document(source: str, item: _Values, task: AnnotatedTask, seen: set[str]) -> AnnotatedDocument | Reject:
+    place, raw, values = item
+    if not isinstance(values, dict):
+        return _reject(source, place, "broken_json", f"it is a {type(values).__name__}, not an object", raw, 1)
+    columns = columns_of("documents", task.id_column, task.text_column)
+    if missing := [column for column in columns if column not in values]:
+        return _reject(source, place, "missing_field", f"the record has no {', '.join(missing)}", raw, 1)
+    document_id, text = values[task.id_column], values[task.text_column]
+    checked = check_record(Record(source, place, document_id, text, raw), seen)
+    if isinstance(checked, Reject):
+        return checked
+    record, _ = checked
+    try:
+        return AnnotatedDocument(record.document_id, source, place, record.text, parse_entities(values[ENTITIES]))
+    except RecordProblem as error:
+        rejected = _reject(source, place, "bad_annotation", str(error), raw, 1)
+        return replace(rejected, document_id=record.document_id, n_characters=len(record.text))
+
+
+def _sentences(shard: Shard, records: Iterable[_Values | Reject]) -> Iterator[_Placed | Reject]:
+    kind, order = shard.format.partition(".")[2], DocumentOrder()
+    for item in records:
+        if isinstance(item, Reject):
+            yield replace(item, n_documents=0)
+            continue
+        place, raw, values = item
+        try:
+            if kind == "parquet" and type(values["document_id"]) is int:  # as data sets number them
+                values["document_id"] = str(values["document_id"])
+            yield place, sentence_of(values, order)
+        except RecordProblem as error:
+            yield _reject(shard.source, place, "bad_sentence", str(error), raw)
+
+
+def _conll(shard: Shard, task: AnnotatedTask) -> Iterator[_Placed | Reject]:
+    with open_input(shard.source) as file:
+        yield from _checked(shard.source, conll_records(file, str(task.scheme)))
+
+
+def _dataset(shard: Shard, task: AnnotatedTask) -> Iterator[_Placed | Reject]:
+    return _checked(shard.source, enumerate(dataset_records(Path(shard.source), task.scheme)))
+
+
+def _checked(source: str, records: Iterable[tuple[int, Sentence | BadRecord]]) -> Iterator[_Placed | Reject]:
+    for place, record in records:
+        if isinstance(record, BadRecord):
+            yield _reject(source, record.place, "bad_sentence", record.problem, None)
+        else:
+            yield place, record
+
+
+def _joined(source: str, records: Iterator[_Placed | Reject]) -> Iterator[AnnotatedDocument | Reject]:
+    """Yield documents of sentences that follow each other, and rejects as they come."""
+    held: list[Reject] = []
+
+    def good() -> Iterator[_Placed]:
+        for item in records:
+            if isinstance(item, Reject):
+                held.append(item)
+            else:
+                yield item
+
+    for document_id, members in groupby(good(), key=lambda item: item[1].document_id):
+        places, sentences = zip(*members, strict=True)
+        text = "\n".join(" ".join(sentence.words) for sentence in sentences)
+        yield from held
+        held.clear()
+        yield AnnotatedDocument(document_id, source, places[0], text, [], list(sentences), list(places))
+    yield from held
+
+
+def _reject(source: str, place: int, code: str, message: str, raw: bytes | None, n_documents: int = 0) -> Reject:
+    head = None if raw is None else bytes(raw[:RAW_BYTES])
+    return Reject(None, source, place, "read", code, message, head, n_documents=n_documents)

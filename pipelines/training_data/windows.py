@@ -1,0 +1,225 @@
+"""Windows for training from a folder that `spanmarker prepare --annotated` wrote: an index in memory, pools read anew.
+
+A pool is a record batch of a file. The index is 12 bytes a window; it and the pools are read by columns, those that
+are not needed are not touched. The folder may lie in a store.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.errors import PipelineError
+from pipelines.output.digest_set import NameSet
+from pipelines.output.layout import ANNOTATED, table_path, tables_of
+from pipelines.output.manifest import find_done, identity_digest, plan_path, planned, read_entries
+from pipelines.output.plan_file import plan_identity
+from pipelines.stages.pack import document_edges
+from pipelines.stages.tag import flat
+from pipelines.storage import absolute, exists, open_input
+from pipelines.training_data.packing import packing_identity
+from pipelines.training_data.summary import GoldSummary
+from schemas import ANNOTATED_SAMPLES
+from spanmarker_core.arrays.ragged import ragged_offsets
+from spanmarker_core.errors import CoreError
+from spanmarker_core.training.dataset import Gold
+from spanmarker_core.windows.packer import Context, Packer, Windows
+
+#: Share of the annotations whose ranges may be no words, and of the documents or sentences that may be rejected.
+MAX_MISALIGNED = 0.01
+
+_INDEX = ("n_tokens", "n_candidates")
+_WORDS = ("word_token_start", "word_token_end", "word_sentence", "word_index", "word_tag", "word_long")
+_GOLD = ("gold_word_start", "gold_word_end", "gold_label")
+_READ = ("document_id", "token_ids", *_WORDS, "n_candidates", *_GOLD)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedAs:
+    """How windows were packed, as `TrainingSettings` has it."""
+
+    max_tokens: int
+    entity_max_length: int
+    splitter: str
+    context: Context
+
+
+class PreparedWindows:
+    """Prepared windows as `training.source.TrainingWindows`.
+
+    Args:
+        folder: output of a `spanmarker prepare --annotated` that has come to its end.
+        max_misaligned: share of the annotations whose ranges may be no words, and of the documents or sentences that
+            may be rejected; more are refused.
+
+    Attributes:
+        packed_as: how the windows were packed, which is how the model has to be made.
+        gold: what the annotations came to.
+
+    Raises:
+        PipelineError: `samples.not_annotated`, `samples.not_ready`, `samples.misaligned`, `samples.rejected`, and
+            those of reading a plan and a manifest.
+        CoreError: `data.no_windows`.
+    """
+
+    def __init__(self, folder: str, max_misaligned: float = MAX_MISALIGNED) -> None:
+        self._folder = folder = absolute(folder)
+        self._identity = identity = _identity(folder)
+        shards = [shard.name for shard in planned(folder)]
+        names = NameSet.of(shards)
+        if left := len(names - find_done(folder).done):
+            raise PipelineError("samples.not_ready", path=folder, left=left, total=len(shards))
+        entries = {entry.shard: entry for entry in read_entries(folder, names)}
+        self.gold = GoldSummary.over(entries.values())
+        self._refuse_faulty(max_misaligned)
+        self.summary = self.gold.data
+        self.labels = sorted(self.summary.labels)
+        self.packed_as = PackedAs(
+            int(identity["max_tokens"]), int(identity["entity_max_length"]), identity["splitter"], _context(identity)
+        )
+        contents = [entries[name].outputs[ANNOTATED_SAMPLES.name].blake2b for name in shards]
+        whole = "\n".join([identity_digest(identity), *contents])
+        self.digest = hashlib.blake2b(whole.encode(), digest_size=16).hexdigest()
+        self._index(shards)
+
+    def check(self, packer: Packer, context: Context) -> None:
+        """Hold that a model that packs so would see these windows.
+
+        Raises:
+            PipelineError: `samples.other_packing` with what differs.
+        """
+        here = packing_identity(packer, context)
+        lines = [
+            f"  {key}: there {self._identity.get(key)!r}, here {value!r}"
+            for key, value in sorted(here.items())
+            if self._identity.get(key) != value
+        ]
+        if lines:
+            raise PipelineError("samples.other_packing", path=self._folder, differences="\n".join(lines))
+
+    def read(self, pool: int) -> tuple[Windows, Gold]:
+        """Return the windows of a pool, those with candidates, and their gold."""
+        rows = self._rows(pool, _READ)
+        rows = rows.filter(pa.array(rows["n_candidates"].to_numpy() > 0))
+        return _windows(rows), self._gold(rows)
+
+    def names(self, windows: np.ndarray) -> list[str]:
+        """Say which sentence each window shows first of those that it is there for."""
+        names: dict[int, str] = {}
+        pools = np.searchsorted(self.pool_offsets, windows, "right") - 1
+        for pool in np.unique(pools).tolist():
+            rows = self._rows(pool, ("document_id", "word_sentence", "word_tag", "n_candidates"))
+            rows = rows.filter(pa.array(rows["n_candidates"].to_numpy() > 0))
+            for window in windows[pools == pool].tolist():
+                row = rows.slice(window - int(self.pool_offsets[pool]), 1).to_pylist()[0]
+                sentence = row["word_sentence"][row["word_tag"].index(True)]
+                names[window] = f"document {row['document_id']}, sentence {sentence}"
+        return [names[window] for window in windows.tolist()]
+
+    def _refuse_faulty(self, limit: float) -> None:
+        gold = self.gold
+        if gold.lost_share > limit:
+            raise PipelineError(
+                "samples.rejected",
+                path=self._folder,
+                rejected=gold.rejected,
+                documents=gold.documents,
+                unreadable=gold.unreadable,
+                sentences=gold.data.sentences,
+                limit=f"{limit:.2%}",
+            )
+        if gold.wrong > limit * gold.annotations:
+            raise PipelineError(
+                "samples.misaligned",
+                path=self._folder,
+                wrong=gold.wrong,
+                total=gold.annotations,
+                share=f"{gold.wrong / gold.annotations:.2%}",
+                limit=f"{limit:.2%}",
+            )
+
+    def _index(self, shards: Sequence[str]) -> None:
+        n_tokens, n_candidates = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        lengths, self._pools = [], []
+        for name in shards:
+            url = table_path(self._folder, ANNOTATED_SAMPLES.name, name)
+            with _opened(url, _INDEX) as file:
+                for number in range(file.num_record_batches):
+                    rows = file.get_batch(number)
+                    kept = rows["n_candidates"].to_numpy() > 0
+                    if kept.any():
+                        n_tokens.append(rows["n_tokens"].to_numpy()[kept])
+                        n_candidates.append(rows["n_candidates"].to_numpy()[kept])
+                        lengths.append(int(kept.sum()))
+                        self._pools.append((url, number))
+        if not lengths:
+            raise CoreError("data.no_windows", path=self._folder)
+        self.n_tokens, self.n_candidates = np.concatenate(n_tokens), np.concatenate(n_candidates)
+        self.pool_offsets = ragged_offsets(np.array(lengths))
+
+    def _rows(self, pool: int, columns: tuple[str, ...]) -> pa.RecordBatch:
+        url, number = self._pools[pool]
+        with _opened(url, columns) as file:
+            return file.get_batch(number)
+
+    def _gold(self, rows: pa.RecordBatch) -> Gold:
+        offsets, starts = flat(rows["gold_word_start"])
+        _, ends = flat(rows["gold_word_end"])
+        _, labels = flat(rows["gold_label"])
+        names, label = np.unique(labels.astype(np.str_), return_inverse=True)
+        index = {name: number for number, name in enumerate(self.labels)}
+        of_names = np.array([index[name] for name in names.tolist()], np.int32)
+        return Gold(
+            window=np.repeat(np.arange(len(rows)), np.diff(offsets)),
+            word_start=starts,
+            word_end=ends,
+            label=of_names[label] if len(label) else np.zeros(0, np.int32),
+        )
+
+
+def is_prepared(path: str) -> bool:
+    """Tell whether a path is a folder that a job over shards wrote, not one of data as they came in."""
+    return exists(plan_path(absolute(path)))
+
+
+def _identity(folder: str) -> dict[str, str]:
+    """Return the identity of the job that prepared annotated data in a folder."""
+    identity = plan_identity(plan_path(folder)) if is_prepared(folder) else {}
+    versions = {f"schema.{table.name}": str(table.version) for table in ANNOTATED}
+    if tables_of(identity) != ANNOTATED or not versions.items() <= identity.items():
+        raise PipelineError("samples.not_annotated", path=folder)
+    return identity
+
+
+@contextmanager
+def _opened(url: str, columns: tuple[str, ...]) -> Iterator[pa.ipc.RecordBatchFileReader]:
+    """Open a file of windows for some of its columns."""
+    fields = sorted(ANNOTATED_SAMPLES.schema.get_field_index(column) for column in columns)
+    with open_input(url) as file:
+        yield pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=fields))
+
+
+def _windows(rows: pa.RecordBatch) -> Windows:
+    """Return the windows in rows; documents are numbered in their order, and characters are not told."""
+    edges = document_edges(rows["document_id"])
+    token_offsets, token_ids = flat(rows["token_ids"])
+    words = {name: flat(rows[name]) for name in _WORDS}
+    word_offsets = words[_WORDS[0]][0]
+    nowhere = np.full(int(word_offsets[-1]), -1, np.int64)
+    return Windows(
+        document=np.repeat(np.arange(len(edges) - 1, dtype=np.int32), np.diff(edges)),
+        token_offsets=token_offsets,
+        token_ids=token_ids,
+        word_offsets=word_offsets,
+        word_char_start=nowhere,
+        word_char_end=nowhere,
+        **{name: values for name, (_, values) in words.items()},
+    )
+
+
+def _context(identity: dict[str, str]) -> Context:
+    limits = (identity[f"max_{side}_context"] for side in ("prev", "next"))
+    return Context(identity["context"], *(None if limit == "None" else int(limit) for limit in limits))

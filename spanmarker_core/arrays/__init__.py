@@ -1,0 +1,1 @@
+"""Array helpers that know nothing of text or models."""

@@ -1,0 +1,149 @@
+"""A model bundle: one self-contained folder that loads with the network off.
+
+    config.json         ModelConfig: architecture, labels, limits, splitter, context, decoder, encoder
+    model.safetensors   weights (no pickle, ever)
+    tokenizer.json      the tokenizer, whole
+    digests.json        SHA-256 of the three above; their digest is the model's identity
+    README.md           the model card
+    card.json           facts for the card beside the config, such as time and hardware of the training
+    gate.svg            the gate's curve, where there is a gate
+
+Reading a bundle's facts (`read_info`) needs no torch, so a scheduler can check one cheaply.
+"""
+
+import hashlib
+import json
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from spanmarker_core.bundle.config import FORMAT_VERSION, ModelConfig, packer_of
+from spanmarker_core.bundle.config_checks import check_config, check_vocabulary, read_context
+from spanmarker_core.errors import CoreError, UnusableError, refusing, unusable
+from spanmarker_core.windows.packer import Packer
+
+#: Format in which a key came.
+_SINCE = {"pair_layers": 2, "gate": 2, "options": 3}
+CONFIG, WEIGHTS, TOKENIZER, DIGESTS, CARD, CARD_FACTS, GATE_CURVE = (
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "digests.json",
+    "README.md",
+    "card.json",
+    "gate.svg",
+)
+
+
+def read_config(text: str, path: str) -> ModelConfig:
+    """Return the config that a config.json holds.
+
+    Args:
+        text: its content.
+        path: the bundle, for errors.
+
+    Raises:
+        CoreError: `bundle.bad_config`, `bundle.format_too_new`, `checkpoint.no_outside_label`,
+            `encoder.entity_too_long`.
+    """
+    with refusing("bundle.bad_config", path=path):
+        values = _json_object(text)
+        version = values.get("format_version")
+        if type(version) is not int or version < 1:
+            raise UnusableError(f"format_version is {version!r}, so it is not a bundle's config")
+        if version > FORMAT_VERSION:
+            raise CoreError("bundle.format_too_new", path=path, found=version, limit=FORMAT_VERSION)
+        if unknown := sorted(set(values) - {f.name for f in fields(ModelConfig)}):
+            raise UnusableError(f"unknown keys {', '.join(unknown)}")
+        required = {f.name for f in fields(ModelConfig) if f.default is MISSING and f.default_factory is MISSING}
+        if missing := sorted(required - set(values)):
+            raise UnusableError(f"it lacks {', '.join(missing)}")
+        if newer := sorted(name for name in values if _SINCE.get(name, 1) > version):
+            raise UnusableError(f"format_version is {version}, and it holds {', '.join(newer)} of a later one")
+        context = read_context(values.pop("context", {}))
+        config = ModelConfig(context=context, **{**values, "format_version": FORMAT_VERSION})
+        check_config(config)
+    return config
+
+
+@dataclass(frozen=True)
+class BundleInfo:
+    """A bundle that was found whole: where it is, its identity, its config."""
+
+    path: Path
+    digest: str
+    config: ModelConfig
+
+
+def read_info(path: str | Path) -> BundleInfo:
+    """Check a bundle's files against their digests and read its config. Needs no torch.
+
+    Raises:
+        CoreError: `bundle.not_found`, `bundle.missing_file`, `bundle.digest_mismatch`,
+            `bundle.bad_file`, and those of `read_config`.
+    """
+    path = Path(path)
+    if not (path / DIGESTS).is_file():
+        raise CoreError("bundle.not_found", path=path, file=DIGESTS)
+    with refusing("bundle.bad_file", path=path, file=DIGESTS):
+        digests = _json_object(_text(path / DIGESTS))
+    for name in (CONFIG, WEIGHTS, TOKENIZER):
+        if not (path / name).is_file():
+            raise CoreError("bundle.missing_file", path=path, file=name)
+        found, expected = _sha256(path / name), digests.get(name)
+        if found != expected:
+            raise CoreError("bundle.digest_mismatch", path=path, file=name, found=found, expected=expected)
+    with refusing("bundle.bad_file", path=path, file=CONFIG):
+        text = _text(path / CONFIG)
+    config = read_config(text, str(path))
+    return BundleInfo(path, _model_digest(digests), config)
+
+
+def read_packer(path: str | Path, config: ModelConfig) -> Packer:
+    """Return the packer of the bundle in `path`.
+
+    Raises:
+        CoreError: `bundle.bad_file`.
+    """
+    with refusing("bundle.bad_file", path=path, file=TOKENIZER):
+        with unusable("it is not a tokenizer"):
+            tokenizer = Tokenizer.from_file(str(Path(path) / TOKENIZER))
+        check_vocabulary(tokenizer, config.encoder["vocab_size"])
+    return packer_of(config, tokenizer)
+
+
+def seal(path: str | Path) -> str:
+    """Write digests.json over a folder that holds the other files; return the model's digest."""
+    path = Path(path)
+    digests = {name: _sha256(path / name) for name in (CONFIG, WEIGHTS, TOKENIZER)}
+    (path / DIGESTS).write_text(json.dumps(digests, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return _model_digest(digests)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise UnusableError(f"it is not UTF-8 ({error})") from error
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnusableError(f"it is not JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise UnusableError("it is not a JSON object")
+    return values
+
+
+def _model_digest(digests: dict[str, str]) -> str:
+    parts = [f"{name}={digests[name]}" for name in (CONFIG, WEIGHTS, TOKENIZER)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,140 @@
+"""Holds a bundle's config against the names and shapes of its weights, which cost a look at the file's first bytes.
+
+A config may ask for any number of layers, tokens or labels. Its numbers are compared with the weights before a network
+is built, and what is built is counted, so that a mismatch costs no more than the weights themselves would.
+"""
+
+import json
+import math
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spanmarker_core.errors import CoreError, UnusableError, unusable
+
+if TYPE_CHECKING:
+    from spanmarker_core.bundle.config import ModelConfig
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+#: Bytes of the longest list of names and shapes, as safetensors itself has it.
+_MAX_HEADER = 100_000_000
+#: What an encoder is built with and a bundle's network goes without, such as a pooler.
+_SPARE_WEIGHTS = 32
+#: The largest number of an encoder's config that no weight is as long as: angles of rotary positions reach a million.
+_MAX_NUMBER = 1 << 24
+#: Words of the longest entity that no weight is as long as.
+_MAX_LENGTH = 1024
+#: Names that configs of encoders have for what decides the size of a network before a weight is made.
+_LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_hidden_groups", "inner_group_num")
+_WIDTHS = ("hidden_size", "dim", "d_model", "n_embd", "emb_dim", "embedding_size", "intermediate_size", "hidden_dim")
+
+
+def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each weight in a safetensors file, by name. Reads no weight.
+
+    Raises:
+        UnusableError: with the reason.
+    """
+    with unusable("it can't be read as weights"), path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(_MAX_HEADER, path.stat().st_size):
+            raise UnusableError(f"it can't be read as weights (its header has {length:,} bytes)")
+        header = json.loads(file.read(length))
+        return {name: tuple(map(int, entry["shape"])) for name, entry in header.items() if name != "__metadata__"}
+
+
+def check_sizes(config: "ModelConfig", shapes: Shapes) -> None:
+    """Refuse a config whose numbers are larger than what its weights can be for. Needs no torch.
+
+    Args:
+        config: checked by `check_config`.
+        shapes: of the weights.
+
+    Raises:
+        UnusableError: with the number and the limit.
+    """
+    encoder = config.encoder
+    longest = max((size for shape in shapes.values() for size in shape), default=0)
+    rows = {shape[0] for shape in shapes.values() if len(shape) == 2}
+    if encoder["vocab_size"] not in rows:
+        raise UnusableError(f"encoder.vocab_size is {encoder['vocab_size']}, and no weight has as many rows")
+    limits = dict.fromkeys(_WIDTHS, longest) | dict.fromkeys(_LAYERS, len(shapes))
+    # Models with rotary positions have no weights for them.
+    if positions := [shape[0] for name, shape in shapes.items() if "position_embeddings" in name and len(shape) == 2]:
+        limits["max_position_embeddings"] = max(positions)
+    limits["num_labels"] = longest
+    classes = shapes.get("classifier.weight", (longest,))[0]
+    if len(config.labels) > classes:
+        raise UnusableError(f"there are {len(config.labels):,} labels, and the weights are for {classes:,} at most")
+    if config.entity_max_length > max(longest, _MAX_LENGTH):
+        limit = max(longest, _MAX_LENGTH)
+        raise UnusableError(f"entity_max_length is {config.entity_max_length}, and the weights are for {limit} at most")
+    for name, value in _numbers(encoder):
+        limit = limits.get(name, max(longest, _MAX_NUMBER))
+        if value > limit:
+            raise UnusableError(f"encoder.{name} is {value}, and the weights are for {limit} at most")
+
+
+def _numbers(values: object, name: str = "") -> Iterator[tuple[str, int]]:
+    """Yield the whole numbers in a config's values, each with its key."""
+    if type(values) is int:
+        yield name, values
+    elif isinstance(values, dict):
+        for key, value in values.items():
+            yield from _numbers(value, str(key))
+    elif isinstance(values, list):
+        for value in values:
+            yield from _numbers(value, name)
+
+
+@contextmanager
+def no_more_weights(shapes: Shapes, path: str | Path) -> Iterator[None]:
+    """Stop this thread from building a network with more weights, or larger ones, than a file has.
+
+    A weight is counted before it is first written to, so that one that is too large takes no memory.
+
+    Args:
+        shapes: of the weights in the file, by name.
+        path: the bundle's folder, for the error.
+
+    Raises:
+        CoreError: `bundle.weights_mismatch`.
+    """
+    from torch.nn.modules.module import register_module_parameter_registration_hook
+
+    thread = threading.get_ident()
+    weights, numbers = len(shapes) + _SPARE_WEIGHTS, 2 * sum(map(math.prod, shapes.values()))
+
+    def count(module: Any, name: str, weight: Any) -> None:
+        nonlocal weights, numbers
+        if threading.get_ident() != thread or weight is None:
+            return
+        weights, numbers = weights - 1, numbers - weight.numel()
+        if weights < 0 or numbers < 0:
+            problem = f"the config describes a larger network than the {len(shapes):,} weights are of"
+            raise CoreError("bundle.weights_mismatch", path=path, problem=problem)
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def check_shapes(expected: Shapes, found: Shapes, path: str | Path) -> None:
+    """Refuse weights of other names or shapes than expected.
+
+    Args:
+        expected: as the config says.
+        found: in the file of weights.
+        path: the bundle's folder, for the error.
+
+    Raises:
+        CoreError: `bundle.weights_mismatch`, with the first names that differ.
+    """
+    if expected != found:
+        differing = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+        raise CoreError("bundle.weights_mismatch", path=path, problem=", ".join(differing[:5]))

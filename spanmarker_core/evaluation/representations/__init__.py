@@ -1,0 +1,1 @@
+"""Representations of spans: which spans are compared, and how far labels lie apart."""

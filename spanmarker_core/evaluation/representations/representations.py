@@ -1,0 +1,381 @@
+"""What a model's span representations are like: how long, how tight by class, how coupled where spans overlap.
+
+After Zhu et al. 2023 (DSpERT), section 5, for any architecture whose linear classifier takes features of spans. With z
+the features of a span, the pre-logit representation of equation 6, and W the classifier's weight:
+
+    norms        L2 norms of z by class and of the rows of W, the "templates" of section 5.2 (Table 5)
+    cosines      mean cosine of z of two spans of one class, of two classes, and of an entity and what is none (Table 5)
+    templates    mean absolute cosine of the rows of W (Table 5; its bias has no part in it)
+    overlaps     mean cosine of z of an entity and its neighbours, by overlapping ratio (section 5.1, Table 4)
+    pca          z of entities on their first two principal components (section 5.3, Figure 4)
+
+All are in float64. A span of two labels is in both of their classes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from spanmarker_core.data import Sentence
+from spanmarker_core.errors import CoreError
+from spanmarker_core.evaluation.representations.span_features import NEAR, RATIOS, norms
+from spanmarker_core.evaluation.representations.span_sample import SpanSample, sample_spans
+from spanmarker_core.inference.tagger import Tagger
+
+FORMAT_VERSION = 1
+#: Spans of a class that are taken, unless told otherwise.
+SPANS_A_CLASS = 100
+#: Entity classes on the plane of the principal components: as many as can be told apart there.
+CLASSES_ON_PLANE = 5
+#: Names of the overlap's levels, and which groups of `span_features.neighbours` each holds.
+LEVELS = {"none": slice(0, 1), "weak": slice(1, 6), "strong": slice(6, RATIOS)}
+_BINS = 20
+
+CONVENTIONS = (
+    "Representations are what the linear classifier takes. Classes are those of the gold entities; no entity is every "
+    "other candidate span. Spans are drawn, up to a limit a class. Cosines within a class are the mean over pairs of "
+    "different spans, those between two over pairs of one of each; means over classes count each class, or pair of "
+    "classes, once. Norms of entities and overlaps weigh each class by how often it occurs. The overlapping ratio of "
+    "two spans is the words that both have over those that either has: weak is above 0 and up to 0.5, strong above 0.5 "
+    f"and below 1. Neighbours are candidate spans of the same sentence that overlap or lie up to {NEAR} words away. "
+    "After DSpERT (Zhu et al. 2023), section 5."
+)
+
+
+@dataclass(frozen=True)
+class ClassNorms:
+    """L2 norms of a class. `label` is None for no entity; `zero` counts representations of zeros, without a cosine."""
+
+    label: str | None
+    seen: int
+    taken: int
+    zero: int
+    mean: float | None
+    deviation: float | None
+    median: float | None
+
+
+@dataclass(frozen=True)
+class Cosines:
+    """Mean cosines; None where there is no pair.
+
+    Attributes:
+        matrix: [n_classes + 1, n_classes + 1], of two classes, on the diagonal within one; the last is no entity.
+        within: mean over the entity classes.
+        between: mean over the pairs of two entity classes.
+        no_entity: mean over the entity classes, of one and no entity.
+    """
+
+    matrix: list[list[float | None]]
+    within: float | None
+    between: float | None
+    no_entity: float | None
+
+
+@dataclass(frozen=True)
+class Templates:
+    """Rows of the classifier's weight.
+
+    Attributes:
+        labels: the model's, in its order, with its label for no entity.
+        norms: of each row; `norm` is their mean.
+        matrix: [n_labels, n_labels], absolute cosines.
+        pairs: their mean over all pairs of rows.
+        between: over those of two entity labels.
+        no_entity: over those of one and the label for no entity.
+    """
+
+    labels: list[str]
+    norms: list[float]
+    norm: float
+    matrix: list[list[float | None]]
+    pairs: float | None
+    between: float | None
+    no_entity: float | None
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Mean cosine of entities and their neighbours of some overlapping ratios: all, and those that are no entity.
+
+    `ratio` is the highest one; `pairs` counts all.
+    """
+
+    name: str
+    ratio: float
+    pairs: int
+    cosine: float | None
+    no_entity: float | None
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Entities on the first two principal components of their representations.
+
+    Attributes:
+        variance: the share of the whole that each component holds.
+        points: by label, the most frequent first: [[first, second], …].
+    """
+
+    variance: list[float]
+    points: dict[str, list[list[float]]]
+
+
+@dataclass(frozen=True)
+class Representations:
+    """The whole analysis. Classes are the most frequent first; `norms` and `histogram` end with no entity.
+
+    Attributes:
+        size: numbers of a representation.
+        limit: spans that were taken of a class, at most.
+        sentences, unreachable: see `SpanSample`.
+        unknown: gold labels that the model has no class for.
+        entity_norm: mean norm of entities.
+        histogram: `{"edges": [n + 1], "entities": [n], "no_entity": [n]}`, shares of spans by norm.
+        overlaps: of the levels of Table 4; `ratios` the same by tenths of the overlapping ratio.
+    """
+
+    size: int
+    limit: int
+    sentences: int
+    unreachable: int
+    unknown: list[str]
+    entity_norm: float | None
+    norms: list[ClassNorms]
+    histogram: dict[str, list[float]]
+    cosines: Cosines
+    templates: Templates
+    overlaps: list[Overlap]
+    ratios: list[Overlap]
+    plane: Plane
+
+    def to_json(self, facts: Mapping[str, object]) -> dict[str, object]:
+        """Return JSON values; `facts` says what was analysed and how."""
+        return {"format_version": FORMAT_VERSION, "conventions": CONVENTIONS, "facts": dict(facts), **asdict(self)}
+
+
+def analyse(model: Tagger, sentences: Iterable[Sentence], limit: int = SPANS_A_CLASS) -> Representations:
+    """Look into a model's representations of the spans of annotated sentences.
+
+    Args:
+        model: a loaded model.
+        sentences: annotated; the sentences of a document next to each other, in order. Streamed.
+        limit: spans that are taken of a class, at least 1.
+
+    Raises:
+        CoreError: `call.bad_span_limit`; `representations.none`, `data.no_entities`, see `sample_spans`.
+    """
+    if limit < 1:
+        raise CoreError("call.bad_span_limit", value=limit)
+    sample = sample_spans(model, sentences, limit)
+    network: Any = model.network
+    weight = network.classifier.weight.detach().float().cpu().numpy()
+    templates = of_templates(weight, model.config.labels, model.config.outside_index)
+    return of_sample(sample, templates, limit)
+
+
+def of_sample(sample: SpanSample, templates: Templates, limit: int) -> Representations:
+    """Return the analysis of spans that were drawn."""
+    n_labels = len(sample.labels)
+    features = sample.features.astype(np.float64)
+    lengths = norms(features)
+    taken = np.bincount(sample.label, minlength=n_labels + 1)
+    # How many spans of the data each one that was taken stands for.
+    weight = (sample.seen / np.maximum(taken, 1))[sample.label]
+    weight[sample.label == n_labels] = 0
+    entity = sample.label < n_labels
+    names: list[str | None] = [*sample.labels, None]
+    return Representations(
+        size=features.shape[1],
+        limit=limit,
+        sentences=sample.sentences,
+        unreachable=sample.unreachable,
+        unknown=sorted(set(sample.labels) - set(templates.labels)),
+        entity_norm=float(np.average(lengths[entity], weights=weight[entity])),
+        norms=[
+            _class_norms(name, int(sample.seen[number]), lengths[sample.label == number])
+            for number, name in enumerate(names)
+        ],
+        histogram=_histogram(lengths, entity, weight),
+        cosines=of_classes(features, sample.label, n_labels),
+        templates=templates,
+        overlaps=of_overlaps(sample.cosine_sums, sample.pairs, weight, LEVELS),
+        ratios=of_overlaps(
+            sample.cosine_sums, sample.pairs, weight, {f"{g / 10:g}": slice(g, g + 1) for g in range(RATIOS)}
+        ),
+        plane=_plane(sample, features),
+    )
+
+
+def class_cosines(features: np.ndarray, label: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return the mean cosine of pairs of spans of two classes, or within one of different spans; NaN without a pair.
+
+    By sums of unit vectors: with s = Σ z/|z| over the n spans of a class, the mean within it is (s·s - n)/(n(n - 1)),
+    that between two is s·s'/(n n'). So the time is that of the spans, not of their pairs. Zeros have no cosine and
+    are left out.
+
+    Args:
+        features: float64 [n, size].
+        label: int64 [n], from 0 to n_classes - 1.
+
+    Returns:
+        float64 [n_classes, n_classes].
+
+    Two at right angles in class 0, and one between them in class 1:
+
+    >>> class_cosines(np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 3.0]]), np.array([0, 0, 1]), 2).round(4).tolist()
+    [[0.0, 0.7071], [0.7071, nan]]
+    """
+    lengths = norms(features)
+    there = np.flatnonzero(lengths > 0)
+    units = features[there] / lengths[there, None]
+    sums = np.zeros((n_classes, features.shape[1]))
+    np.add.at(sums, label[there], units)
+    count = np.bincount(label[there], minlength=n_classes).astype(np.float64)
+    products = sums @ sums.T
+    pairs = np.outer(count, count)
+    # A span with itself is no pair; its cosine is 1.
+    products[np.diag_indices(n_classes)] -= count
+    pairs[np.diag_indices(n_classes)] -= count
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(pairs > 0, products / pairs, np.nan)
+
+
+def of_classes(features: np.ndarray, label: np.ndarray, n_labels: int) -> Cosines:
+    """Return the mean cosines of classes, of which number `n_labels` is no entity; see `class_cosines`."""
+    matrix = class_cosines(features, label, n_labels + 1)
+    return Cosines(
+        matrix=_rows(matrix),
+        within=_mean(np.diagonal(matrix)[:n_labels]),
+        between=_mean(matrix[np.triu_indices(n_labels, 1)]),
+        no_entity=_mean(matrix[n_labels, :n_labels]),
+    )
+
+
+def of_templates(weight: np.ndarray, labels: list[str], outside: int) -> Templates:
+    """Return what the rows of a classifier's weight are like.
+
+    Args:
+        weight: [n_labels, size].
+        labels: of its rows.
+        outside: the row of the label for no entity.
+
+    >>> made = of_templates(np.array([[0, 2], [3, 0], [-3, 4]]), ["O", "LOC", "PER"], 0)
+    >>> made.norms, round(made.between, 4), round(made.no_entity, 4)
+    ([2.0, 3.0, 5.0], 0.6, 0.4)
+    """
+    weight = weight.astype(np.float64)
+    # Each row a class of its own: between two is the cosine itself.
+    matrix = np.abs(class_cosines(weight, np.arange(len(weight)), len(weight)))
+    lengths = norms(weight)
+    matrix[np.diag_indices(len(weight))] = np.where(lengths > 0, 1.0, np.nan)
+    first, second = np.triu_indices(len(weight), 1)
+    with_outside = (first == outside) | (second == outside)
+    cosines = matrix[first, second]
+    return Templates(
+        labels=list(labels),
+        norms=lengths.tolist(),
+        norm=float(lengths.mean()),
+        matrix=_rows(matrix),
+        pairs=_mean(cosines),
+        between=_mean(cosines[~with_outside]),
+        no_entity=_mean(cosines[with_outside]),
+    )
+
+
+def of_overlaps(sums: np.ndarray, pairs: np.ndarray, weight: np.ndarray, groups: Mapping[str, slice]) -> list[Overlap]:
+    """Return the mean cosine of entities and their neighbours, over pairs, by groups of overlapping ratios.
+
+    Args:
+        sums, pairs: [n, 2, RATIOS], see `SpanSample`.
+        weight: float64 [n], how many entities each stands for.
+        groups: their names, and which ratios each holds.
+    """
+    weighted = np.tensordot(weight, sums, 1), np.tensordot(weight, pairs, 1)
+    found = []
+    for name, group in groups.items():
+        total, count = (each[:, group].sum(axis=1) for each in weighted)
+        found.append(
+            Overlap(
+                name=name,
+                ratio=(group.stop - 1) / 10,
+                pairs=int(pairs[:, :, group].sum()),
+                cosine=_ratio(total.sum(), count.sum()),
+                no_entity=_ratio(total[0], count[0]),
+            )
+        )
+    return found
+
+
+def principal(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return points on the first two principal components, float64 [n, 2], and the share of variance of each, [2].
+
+    By the singular values of the centred features. The sign of a component is that which makes its largest weight
+    positive. Where there are fewer, zeros.
+
+    On a line all variance is along it:
+
+    >>> points, share = principal(np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]]))
+    >>> (points.round(6) + 0).tolist(), share.round(6).tolist()
+    ([[-5.0, 0.0], [0.0, 0.0], [5.0, 0.0]], [1.0, 0.0])
+    """
+    left, values, right = np.linalg.svd(features - features.mean(axis=0), full_matrices=False)
+    n = min(2, len(values))
+    signs = np.sign(right[np.arange(n), np.abs(right[:n]).argmax(axis=1)])
+    points, share = np.zeros((len(features), 2)), np.zeros(2)
+    points[:, :n] = left[:, :n] * (values[:n] * signs)
+    total = float((values**2).sum())
+    if total > 0:
+        share[:n] = values[:n] ** 2 / total
+    return points, share
+
+
+def _plane(sample: SpanSample, features: np.ndarray) -> Plane:
+    drawn = np.flatnonzero(sample.label < min(CLASSES_ON_PLANE, len(sample.labels)))
+    points, share = principal(features[drawn])
+    # Six digits are more than a page can show, and keep the file small.
+    return Plane(
+        variance=share.tolist(),
+        points={
+            label: [[float(f"{x:.6g}"), float(f"{y:.6g}")] for x, y in points[sample.label[drawn] == number].tolist()]
+            for number, label in enumerate(sample.labels[:CLASSES_ON_PLANE])
+        },
+    )
+
+
+def _class_norms(label: str | None, seen: int, lengths: np.ndarray) -> ClassNorms:
+    some = len(lengths) > 0
+    return ClassNorms(
+        label=label,
+        seen=seen,
+        taken=len(lengths),
+        zero=int((lengths == 0).sum()),
+        mean=float(lengths.mean()) if some else None,
+        deviation=float(lengths.std(ddof=1)) if len(lengths) > 1 else None,
+        median=float(np.median(lengths)) if some else None,
+    )
+
+
+def _histogram(lengths: np.ndarray, entity: np.ndarray, weight: np.ndarray) -> dict[str, list[float]]:
+    edges = np.histogram_bin_edges(lengths, _BINS)
+    shares = [
+        np.histogram(lengths[entity], edges, weights=weight[entity])[0],
+        np.histogram(lengths[~entity], edges)[0].astype(np.float64),
+    ]
+    parts = dict(zip(("entities", "no_entity"), shares, strict=True))
+    return {"edges": edges.tolist()} | {name: (each / max(each.sum(), 1)).tolist() for name, each in parts.items()}
+
+
+def _mean(values: np.ndarray) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _ratio(total: Any, count: Any) -> float | None:
+    return float(total / count) if count else None
+
+
+def _rows(matrix: np.ndarray) -> list[list[float | None]]:
+    return [[None if value != value else value for value in row] for row in matrix.tolist()]

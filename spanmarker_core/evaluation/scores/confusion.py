@@ -1,0 +1,47 @@
+"""Confusion between labels: entities of the same words under another label, and those that have no partner."""
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import zip_longest
+
+from spanmarker_core.text.tag_schemes import Span
+
+CONVENTIONS = (
+    "A row is the label of gold entities, a column that of predictions of the same words. None as a column: missed, "
+    "none as a row: spurious. So a row adds up to the label's gold, a column to its predictions. Predictions of other "
+    "words are missed and spurious here; the kinds of errors tell them apart."
+)
+
+
+class Confusion:
+    """Adds up which label was predicted for which, over entities of the same words.
+
+    >>> confusion = Confusion()
+    >>> confusion.add([Span(0, 1, "PER"), Span(2, 3, "LOC")], [Span(0, 1, "ORG"), Span(2, 3, "LOC")])
+    >>> sorted(confusion.counts().items())
+    [(('LOC', 'LOC'), 1), (('PER', 'ORG'), 1)]
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str | None, str | None]] = Counter()
+
+    def add(self, gold: Iterable[Span], predicted: Iterable[Span]) -> None:
+        """Add one sentence. Where a span has several labels, those in both are right and the rest pair by name."""
+        gold, predicted = set(gold), set(predicted)
+        self._counts.update((span.label, span.label) for span in gold & predicted)
+        rest: dict[tuple[int, int], tuple[list[str], list[str]]] = {}
+        for side, spans in enumerate((gold - predicted, predicted - gold)):
+            for span in sorted(spans):
+                rest.setdefault((span.start, span.end), ([], []))[side].append(span.label)
+        for wanted, found in rest.values():
+            self._counts.update(zip_longest(wanted, found))
+
+    def counts(self) -> dict[tuple[str | None, str | None], int]:
+        """Return counts of (gold label, predicted label); None is none of this words."""
+        return dict(self._counts)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the matrix: `labels` in order, None last, and `counts`, a row for each gold label."""
+        labels: list[str | None] = [*sorted({label for pair in self._counts for label in pair if label is not None})]
+        labels.append(None)
+        return {"labels": labels, "counts": [[self._counts[gold, found] for found in labels] for gold in labels]}

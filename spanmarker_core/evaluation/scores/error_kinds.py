@@ -1,0 +1,101 @@
+"""Kinds of errors, and the boundary and type error rates of BL-NER.
+
+Source: Ji et al., Win-Win Cooperation: Bundling Sequence and Span Models for NER, section 4.3.2, equations 24a and 24b.
+A *boundary error* is "a predicted entity [that] contains more or fewer tokens than a ground truth entity", a *type
+error* one that has "the same boundary but different types"; their rates divide by FP + FN.
+
+The paper's data are flat. For entities that overlap it has to be said which predictions and gold entities are held
+against each other: here only errors are, so that an entity found right neither makes a spurious one beside it a
+boundary error nor excuses a missed one within it. On flat data the two readings are one.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spanmarker_core.evaluation.scores.overlaps import overlapping
+from spanmarker_core.text.tag_schemes import Span
+
+#: What can be wrong with a prediction, or with a gold entity, best known first: the first that applies is its kind.
+#: "missed" is of gold entities only, "spurious" of predictions only.
+KINDS = ("type", "boundary", "both", "missed", "spurious")
+
+CONVENTIONS = (
+    "Errors are predictions that no gold entity equals (FP) and gold entities that no prediction equals (FN). Each has "
+    "one kind, by the errors of the other side that it shares words with: type, the same words with another label; "
+    "else boundary, other words with the same label; else both, other words with another label; without any, a "
+    "prediction is spurious and a gold entity missed. Boundary error rate: predictions of kind boundary or both, by "
+    "FP + FN; type error rate: predictions of kind type, by FP + FN (BL-NER, equations 24a and 24b)."
+)
+
+
+def error_kinds(gold: Iterable[Span], predicted: Iterable[Span]) -> tuple[dict[Span, str], dict[Span, str]]:
+    """Return the kind of each gold entity that was not found, and of each prediction that is not gold.
+
+    >>> missed, false = error_kinds([Span(0, 1, "PER"), Span(2, 4, "LOC")], [Span(0, 1, "ORG"), Span(3, 4, "LOC")])
+    >>> list(false.values())
+    ['type', 'boundary']
+    """
+    gold, predicted = set(gold), set(predicted)
+    missed = dict.fromkeys(sorted(gold - predicted), "missed")
+    false = dict.fromkeys(sorted(predicted - gold), "spurious")
+    for wanted, found in overlapping(missed, false):
+        kind = _relation(wanted, found)
+        missed[wanted] = min(missed[wanted], kind, key=KINDS.index)
+        false[found] = min(false[found], kind, key=KINDS.index)
+    return missed, false
+
+
+def _relation(gold: Span, predicted: Span) -> str:
+    if (gold.start, gold.end) == (predicted.start, predicted.end):
+        return "type"
+    return "boundary" if gold.label == predicted.label else "both"
+
+
+@dataclass(frozen=True)
+class ErrorRates:
+    """Errors of some data by kind.
+
+    Attributes:
+        missed, false: gold entities that were not found, and predictions that are not gold, by kind.
+        boundary_error_rate, type_error_rate: 0 to 1, of all errors of both sides; 0 without errors.
+        boundary_same_label_rate: that part of the boundary error rate whose label is right.
+    """
+
+    missed: dict[str, int]
+    false: dict[str, int]
+    boundary_error_rate: float
+    boundary_same_label_rate: float
+    type_error_rate: float
+
+
+class ErrorCounter:
+    """Adds up the kinds of errors.
+
+    The paper's example (section 4.3.2): "rain" is Weather, "this night" is Date, and "it rain" is predicted as Weather.
+
+    >>> counter = ErrorCounter()
+    >>> counter.add(*error_kinds([Span(2, 3, "Weather"), Span(3, 5, "Date")], [Span(1, 3, "Weather")]))
+    >>> counter.rates().false["boundary"], round(counter.rates().boundary_error_rate, 3)  # of 1 FP and 2 FN
+    (1, 0.333)
+    """
+
+    def __init__(self) -> None:
+        self._missed: Counter[str] = Counter()
+        self._false: Counter[str] = Counter()
+
+    def add(self, missed: dict[Span, str], false: dict[Span, str]) -> None:
+        """Add the errors of a sentence, as `error_kinds` gives them."""
+        self._missed.update(missed.values())
+        self._false.update(false.values())
+
+    def rates(self) -> ErrorRates:
+        """Return what was counted so far."""
+        total = max(1, self._missed.total() + self._false.total())
+        return ErrorRates(
+            missed={kind: self._missed[kind] for kind in KINDS if kind != "spurious"},
+            false={kind: self._false[kind] for kind in KINDS if kind != "missed"},
+            boundary_error_rate=(self._false["boundary"] + self._false["both"]) / total,
+            boundary_same_label_rate=self._false["boundary"] / total,
+            type_error_rate=self._false["type"] / total,
+        )

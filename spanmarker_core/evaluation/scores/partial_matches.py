@@ -1,0 +1,162 @@
+"""Cross-checks in the conventions of other tools: SemEval-2013's four ways to match, and strict IOB2 tags.
+
+Sources: Segura-Bedmar et al., SemEval-2013 task 9, section 4 (strict, exact boundary, partial boundary and type
+matching; COR, INC, PAR, MIS, SPU; partial matches count half), after Chinchor & Sundheim, MUC-5 evaluation metrics,
+1993.
+The tests hold this against the packages nervaluate and seqeval.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from spanmarker_core.evaluation.scores.overlaps import outermost, overlapping
+from spanmarker_core.text.tag_schemes import Span
+
+SCHEMAS = ("strict", "exact", "partial", "type")
+
+SEMEVAL_CONVENTIONS = (
+    "SemEval-2013 task 9.1, as nervaluate: strict wants words and label, exact the words, partial gives half for words "
+    "shared with any label, type wants the label and a shared word. Precision and recall: (COR + 0.5 PAR) by "
+    "predictions and by gold. Each gold entity has one partner at most: equal ones first, then those of the same "
+    "words, then as many pairs that share a word as there can be, same labels first; so the order of entities does not "
+    "matter, and entities that nest or overlap are each matched once. Where several overlap one, nervaluate takes the "
+    "first that comes and may differ."
+)
+
+STRICT_CONVENTIONS = (
+    "seqeval strict (IOB2): micro and macro over the entities that tags hold. Tags hold no entities that overlap: of "
+    "those, gold and predicted, the longest stays (then the first, then by label) and the others count on "
+    "neither side. So where gold nests this is another task: an inner entity that was found counts as wrong."
+)
+
+
+def align(gold: Iterable[Span], predicted: Iterable[Span]) -> list[tuple[Span | None, Span | None]]:
+    """Pair the gold entities of a sentence with its predictions, each at most once; None where there is no partner.
+
+    >>> align([Span(0, 2, "PER"), Span(4, 5, "LOC")], [Span(1, 2, "PER"), Span(7, 8, "LOC")])[0]
+    (Span(start=0, end=2, label='PER'), Span(start=1, end=2, label='PER'))
+    """
+    wanted, found = set(gold), set(predicted)
+    pairs: list[tuple[Span | None, Span | None]] = [(span, span) for span in sorted(wanted & found)]
+    missed, false = sorted(wanted - found), sorted(found - wanted)
+    at: dict[tuple[int, int], tuple[list[Span], list[Span]]] = {}
+    for side, spans in enumerate((missed, false)):
+        for span in spans:
+            at.setdefault((span.start, span.end), ([], []))[side].append(span)
+    same_words = [pair for both in at.values() for pair in zip(*both, strict=False)]
+    paired = {span for pair in same_words for span in pair}
+    pairs += same_words
+    missed = [span for span in missed if span not in paired]
+    false = [span for span in false if span not in paired]
+    partner = _most_pairs(missed, false)
+    pairs += [(span, partner.get(span)) for span in missed]
+    taken = set(partner.values())
+    return pairs + [(None, span) for span in false if span not in taken]
+
+
+def _most_pairs(gold: list[Span], predicted: list[Span]) -> dict[Span, Span]:
+    """Return as many pairs of spans that share a word as there can be: first of one label, then more of any.
+
+    By augmenting paths (Kuhn's algorithm), which never part a span from a partner but to give it another one.
+    """
+    near: dict[Span, list[Span]] = {span: [] for span in gold}
+    for wanted, found in overlapping(gold, predicted):
+        near[wanted].append(found)
+    of_gold: dict[Span, Span] = {}
+    of_found: dict[Span, Span] = {}
+    for same_label in (True, False):
+        for root in gold:
+            if root not in of_gold:
+                _augment(root, near, of_gold, of_found, same_label)
+    return of_gold
+
+
+def _augment(
+    root: Span, near: dict[Span, list[Span]], of_gold: dict[Span, Span], of_found: dict[Span, Span], same_label: bool
+) -> None:
+    came_from: dict[Span, Span] = {}  # prediction -> the gold entity that it was reached from
+    queue = [root]
+    for wanted in queue:
+        for found in near[wanted]:
+            if found in came_from or (same_label and found.label != wanted.label):
+                continue
+            came_from[found] = wanted
+            if found in of_found:
+                queue.append(of_found[found])
+                continue
+            while True:  # back to the root, each gold entity giving up its partner for the next
+                giver = came_from[found]
+                before = of_gold.get(giver)
+                of_gold[giver], of_found[found] = found, giver
+                if before is None:
+                    return
+                found = before
+
+
+def outcomes(gold: Span | None, predicted: Span | None) -> tuple[str, str, str, str]:
+    """Return what a pair counts as, by `SCHEMAS`.
+
+    >>> outcomes(Span(0, 2, "PER"), Span(1, 2, "PER"))
+    ('INC', 'INC', 'PAR', 'COR')
+    """
+    if gold is None:
+        return ("SPU",) * 4
+    if predicted is None:
+        return ("MIS",) * 4
+    words = (gold.start, gold.end) == (predicted.start, predicted.end)
+    label = gold.label == predicted.label
+    return (
+        "COR" if words and label else "INC",
+        "COR" if words else "INC",
+        "COR" if words else "PAR",
+        "COR" if label else "INC",
+    )
+
+
+class SemEval:
+    """Adds up the four ways to match.
+
+    >>> counter = SemEval()
+    >>> counter.add([Span(0, 2, "PER"), Span(3, 4, "LOC")], [Span(1, 2, "PER"), Span(3, 4, "LOC")])
+    >>> {schema: scores["f1"] for schema, scores in counter.to_json().items()}
+    {'strict': 0.5, 'exact': 0.5, 'partial': 0.75, 'type': 1.0}
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[str]] = {schema: Counter() for schema in SCHEMAS}
+
+    def add(self, gold: Iterable[Span], predicted: Iterable[Span]) -> None:
+        """Add one sentence."""
+        for pair in align(gold, predicted):
+            for schema, outcome in zip(SCHEMAS, outcomes(*pair), strict=True):
+                self._counts[schema][outcome] += 1
+
+    def to_json(self) -> dict[str, dict[str, float]]:
+        """Return counts and scores by schema."""
+        made: dict[str, dict[str, float]] = {}
+        for schema, counts in self._counts.items():
+            possible = counts["COR"] + counts["INC"] + counts["PAR"] + counts["MIS"]
+            actual = counts["COR"] + counts["INC"] + counts["PAR"] + counts["SPU"]
+            credit = counts["COR"] + counts["PAR"] / 2
+            made[schema] = {
+                "correct": counts["COR"],
+                "incorrect": counts["INC"],
+                "partial": counts["PAR"],
+                "missed": counts["MIS"],
+                "spurious": counts["SPU"],
+                "possible": possible,
+                "actual": actual,
+                "precision": credit / actual if actual else 0.0,
+                "recall": credit / possible if possible else 0.0,
+                "f1": 2 * credit / (possible + actual) if possible + actual else 0.0,
+            }
+        return made
+
+
+def as_tags(gold: Iterable[Span], predicted: Iterable[Span]) -> tuple[list[Span], list[Span]]:
+    """Return what tags can hold of either side.
+
+    >>> as_tags([Span(0, 3, "ORG"), Span(1, 2, "LOC")], [Span(1, 2, "LOC")])
+    ([Span(start=0, end=3, label='ORG')], [Span(start=1, end=2, label='LOC')])
+    """
+    return outermost(gold), outermost(predicted)

@@ -1,0 +1,1 @@
+"""Text in, entities out: loads a network, batches windows, decodes scores."""

@@ -1,0 +1,77 @@
+"""From a bundle to a network on a device."""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from spanmarker_core.architectures.registry import architecture
+from spanmarker_core.bundle.config import DTYPES, GATE_CHOICES, ModelConfig, gate_threshold
+from spanmarker_core.bundle.pretrained import not_finite
+from spanmarker_core.bundle.reader import WEIGHTS, BundleInfo, read_info, read_packer
+from spanmarker_core.bundle.weight_shapes import check_shapes, check_sizes, no_more_weights, read_shapes
+from spanmarker_core.errors import CoreError, refusing, unusable
+from spanmarker_core.inference.int8 import to_int8
+from spanmarker_core.models.network import SpanNetwork
+from spanmarker_core.windows.packer import Packer
+
+
+def load_network(
+    path: str | Path, device: str, dtype: str, gate: str
+) -> tuple[BundleInfo, Packer, SpanNetwork, torch.device, float | None]:
+    """Load the parts of a model; arguments and errors are those of `Tagger.load`.
+
+    Returns:
+        The bundle's facts, its packer, the network, the device, and the threshold of the gate or None.
+    """
+    for option, value, choices in (("dtype", dtype, DTYPES), ("gate", gate, GATE_CHOICES)):
+        if value not in choices:
+            raise CoreError("call.unknown_option", option=option, value=value, choices=", ".join(choices))
+    target = choose_device(device)
+    info = read_info(path)
+    threshold = gate_threshold(info.config, gate, path)
+    packer = read_packer(path, info.config)
+    with refusing("bundle.bad_file", path=path, file=WEIGHTS):
+        shapes = read_shapes(info.path / WEIGHTS)
+    with refusing("bundle.weights_mismatch", path=path):
+        check_sizes(info.config, shapes)
+    with refusing("bundle.bad_config", path=path), no_more_weights(shapes, path):
+        network = build_network(info.config)
+    check_shapes({name: tuple(weight.shape) for name, weight in network.state_dict().items()}, shapes, path)
+    with refusing("bundle.bad_file", path=path, file=WEIGHTS), unusable("it can't be read as weights"):
+        weights = load_file(info.path / WEIGHTS)
+    if bad := not_finite(weights):
+        raise CoreError("bundle.nan_weight", path=path, name=bad[0], count=bad[1])
+    network.load_state_dict(weights)
+    if dtype == "int8":
+        for part in network.pretrained_parts():
+            to_int8(part, target)
+    return info, packer, network, target, threshold
+
+
+def build_network(config: ModelConfig) -> SpanNetwork:
+    """Build the model that a config describes, with random weights.
+
+    Raises:
+        UnusableError: with what transformers has against the encoder's config.
+        CoreError: `encoder.no_position_ids`.
+    """
+    with unusable("its encoder can't be built"):
+        network: SpanNetwork = architecture(config.architecture).from_config(config)
+        return network
+
+
+def choose_device(device: str) -> torch.device:
+    """Return the device, or say why it can't be had.
+
+    Raises:
+        CoreError: `device.not_available`.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.zeros(1, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise CoreError("device.not_available", device=device, reason=str(error).splitlines()[0]) from error
+    return chosen

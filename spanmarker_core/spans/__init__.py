@@ -1,0 +1,1 @@
+"""Candidate spans of windows, and entities from their scores. No network."""

@@ -1,0 +1,106 @@
+"""Candidate spans as arrays: every run of up to `entity_max_length` words of one sentence."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spanmarker_core.arrays.ragged import ragged_offsets
+from spanmarker_core.windows.packer import Windows
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Candidate spans of some windows, in the order (window, first word, last word).
+
+    Attributes:
+        offsets: int64 [n_windows + 1]; the spans of window `i` are `offsets[i]:offsets[i + 1]`.
+        first_word, last_word: int64 [n_spans], inclusive, into the flat `word_*` arrays of the windows.
+        first_token, last_token: int32 [n_spans], inclusive, counted in the window: what the start and
+            the end marker point at.
+    """
+
+    offsets: np.ndarray
+    first_word: np.ndarray
+    last_word: np.ndarray
+    first_token: np.ndarray
+    last_token: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.first_word)
+
+    def take(self, rows: np.ndarray) -> "Spans":
+        """Return the spans at `rows`, which must rise."""
+        return Spans(
+            offsets=np.searchsorted(rows, self.offsets),
+            first_word=self.first_word[rows],
+            last_word=self.last_word[rows],
+            first_token=self.first_token[rows],
+            last_token=self.last_token[rows],
+        )
+
+    def rows_of(self, first_word: np.ndarray, last_word: np.ndarray) -> np.ndarray:
+        """Return the row of each span from a first to a last word, inclusive, int64 [n]; -1 where there is none."""
+        if len(self) == 0:
+            return np.full(len(first_word), -1)
+        n_words = max(int(self.last_word.max()), int(last_word.max(initial=0))) + 1
+        keys, wanted = self.first_word * n_words + self.last_word, first_word * n_words + last_word
+        rows = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[rows] == wanted, rows, -1)
+
+
+def candidate_spans(windows: Windows, entity_max_length: int) -> Spans:
+    """Enumerate the candidate spans that `windows` own.
+
+    A span begins at a word with `word_tag`, has at most `entity_max_length` words and stays in its
+    sentence and window. Words without a token can lie inside a span but not at its edges, since a
+    marker needs a token to point at.
+
+    Five words and a limit of two give 5 + 4 spans; with no limit 5·6/2 = 15.
+    """
+    n_words = len(windows.word_sentence)
+    window_of_word = np.repeat(np.arange(len(windows)), np.diff(windows.word_offsets))
+    if n_words == 0:
+        empty = np.zeros(0, np.int64)
+        return Spans(np.zeros(len(windows) + 1, np.int64), empty, empty, empty.astype(np.int32), empty.astype(np.int32))
+    run_end = _run_ends(windows)
+
+    has_token = windows.word_token_end > windows.word_token_start
+    starts = np.flatnonzero(windows.word_tag & has_token)
+    counts = np.minimum(entity_max_length, run_end[starts] - starts)
+    offsets = ragged_offsets(counts)
+    first_word = np.repeat(starts, counts)
+    last_word = first_word + np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
+    if not has_token.all():
+        ends_on_token = has_token[last_word]
+        first_word, last_word = first_word[ends_on_token], last_word[ends_on_token]
+    return Spans(
+        offsets=np.searchsorted(window_of_word[first_word], np.arange(len(windows) + 1)),
+        first_word=first_word,
+        last_word=last_word,
+        first_token=windows.word_token_start[first_word],
+        last_token=windows.word_token_end[last_word] - 1,
+    )
+
+
+def count_candidates(windows: Windows, entity_max_length: int) -> np.ndarray:
+    """Return each window's number of candidate spans, int64 [n], without listing them."""
+    ends = ragged_offsets(windows.word_token_end > windows.word_token_start)  # words with a token before each word
+    starts = np.flatnonzero(windows.word_tag & (ends[1:] > ends[:-1]))
+    limit = np.minimum(starts + entity_max_length, _run_ends(windows)[starts])
+    spans = np.zeros(len(windows.word_sentence), np.int64)
+    spans[starts] = ends[limit] - ends[starts]
+    return np.diff(ragged_offsets(spans)[windows.word_offsets])
+
+
+def sentence_runs(windows: Windows) -> np.ndarray:
+    """Return where the words of a sentence begin in a window, and their number, int64 [n_runs + 1]."""
+    new_run = np.zeros(len(windows.word_sentence) + 1, np.bool_)
+    new_run[1:-1] = windows.word_sentence[1:] != windows.word_sentence[:-1]
+    new_run[windows.word_offsets] = True
+    return np.flatnonzero(new_run)
+
+
+def _run_ends(windows: Windows) -> np.ndarray:
+    """Return where the sentence of each word ends in its window, int64 [n_words]."""
+    runs = sentence_runs(windows)
+    return np.repeat(runs[1:], np.diff(runs))

@@ -1,0 +1,149 @@
+"""The end of a training run: measure the model as it is stored, tell its facts, write card and bundle."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from spanmarker_core.bundle.config import ModelConfig
+from spanmarker_core.bundle.writer import TORCH_DTYPES, save_bundle
+from spanmarker_core.card import card_files, model_card
+from spanmarker_core.card.facts import log_rows, scores_json
+from spanmarker_core.card.machine import run_facts
+from spanmarker_core.data import Sentence
+from spanmarker_core.data.summary import DataSummary
+from spanmarker_core.evaluation.dev_density import measure_density
+from spanmarker_core.evaluation.evaluate import evaluate
+from spanmarker_core.evaluation.gate import THRESHOLDS, GateScores, annotated_windows, best_threshold
+from spanmarker_core.evaluation.predict import predict
+from spanmarker_core.evaluation.scores.curves import ThresholdCurve
+from spanmarker_core.evaluation.scores.metrics import EvaluationResult, SpanScorer
+from spanmarker_core.inference.tagger import Tagger
+from spanmarker_core.training.settings import TrainingSettings
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a run made: the model's digest, its dev scores, steps and seconds."""
+
+    digest: str
+    dev: EvaluationResult
+    steps: int
+    seconds: float
+
+
+def finish(
+    tagger: Tagger,
+    summary: DataSummary,
+    dev_sentences: Sequence[Sentence],
+    test_sentences: Sequence[Sentence],
+    output: str | Path,
+    settings: TrainingSettings,
+    *,
+    steps: int,
+    seconds: float,
+    history: Sequence[Mapping[str, Any]] = (),
+    facts: dict[str, object],
+    log: Callable[[str], None],
+) -> TrainingResult:
+    """Score a trained model on dev, and on test if there is any, and write it with its card as a bundle.
+
+    Args:
+        tagger: the trained model.
+        summary: of the training data.
+        dev_sentences, test_sentences: annotated; test may be empty.
+        output: the bundle's folder; must not exist or be empty.
+        settings: of the run.
+        steps, seconds: how long it was.
+        history: what the trainer logged (`trainer.state.log_history`), for the card.
+        facts: what else the card should tell.
+        log: takes lines about progress.
+
+    Raises:
+        CoreError: `bundle.*`, where the bundle can't be written.
+    """
+    config, network = tagger.config, tagger.network
+    # The figures are those of the weights as they are stored.
+    network.to(TORCH_DTYPES[settings.weight_dtype]).to(torch.float32)
+    network.eval()
+    if config.gate is not None:
+        config, tagger = _with_gate_threshold(tagger, dev_sentences)
+        log(f"gate: spans whose edges have a probability of {tagger.gate_threshold} or more, chosen on dev")
+    if settings.tune_threshold:
+        config, tagger = _with_score_threshold(tagger, dev_sentences, log)
+    results = {"dev": evaluate(tagger, dev_sentences)}
+    if test_sentences:
+        results["test"] = evaluate(tagger, test_sentences)
+    measured = {
+        "settings": asdict(settings),
+        "train_sentences": summary.sentences,
+        "train_entities": summary.entities,
+        "steps": steps,
+    }
+    for split, result in results.items():
+        measured |= _scores(split, result)
+    config = replace(config, facts={**facts, **measured})
+    # The card alone tells these: the config is the model's identity, in which clock and machine have no part.
+    told = {
+        "data": summary.to_json(),
+        "log": log_rows(history),
+        "scores": {split: scores_json(result) for split, result in results.items()},
+        **density_facts(tagger, dev_sentences),
+        **run_facts(tagger.device, seconds),
+    }
+    card, files = model_card(config, told), card_files(config, told)
+    tokenizer = tagger.packer.tokenizer
+    digest = save_bundle(output, config, network, tokenizer, card, settings.weight_dtype, files)
+    return TrainingResult(digest, results["dev"], steps, seconds)
+
+
+def density_facts(tagger: Tagger, dev: Sequence[Sentence]) -> dict[str, Any]:
+    """Return the fact `density`, which run reports hold a corpus against; nothing where dev is too small for it."""
+    found = measure_density(tagger, dev)
+    return {} if found is None else {"density": found.to_json()}
+
+
+def gate_curve(tagger: Tagger, dev: Sequence[Sentence]) -> list[dict[str, float]]:
+    """Return what the gate does on annotated sentences at each of `THRESHOLDS`, of the spans that pass the lowest."""
+    lowest = Tagger(
+        tagger.config, tagger.packer, tagger.network, tagger.device, tagger.dtype, gate_threshold=THRESHOLDS[0]
+    )
+    scores = GateScores(lowest, *annotated_windows(dev, tagger))
+    return [scores.at(threshold) for threshold in THRESHOLDS]
+
+
+def _with_gate_threshold(tagger: Tagger, dev: Sequence[Sentence]) -> tuple[ModelConfig, Tagger]:
+    """Return the config with the gate's curve on dev and the best threshold on it, and a tagger that has it."""
+    config, curve = tagger.config, gate_curve(tagger, dev)
+    threshold = best_threshold(curve)
+    config = replace(config, gate={**(config.gate or {}), "threshold": threshold, "curve": curve})
+    return config, Tagger(config, tagger.packer, tagger.network, tagger.device, tagger.dtype, threshold)
+
+
+def _with_score_threshold(
+    tagger: Tagger, dev: Sequence[Sentence], log: Callable[[str], None]
+) -> tuple[ModelConfig, Tagger]:
+    """Return the config with the score threshold of the best F1 on dev, none if none is better, and its tagger."""
+    curve, scorer = ThresholdCurve(), SpanScorer(tagger.config.entity_max_length)
+    for predicted in predict(tagger, dev):
+        gold = set(predicted.sentence.entities)
+        scorer.add(gold, predicted.predictions)
+        curve.add(len(gold), list(predicted.lowered.values()), [span in gold for span in predicted.lowered])
+    best, without = curve.best(), scorer.result().micro.f1
+    if best.f1 <= without:
+        log(f"threshold: none, which has the best F1 on dev, {without:.2%}")
+        return tagger.config, tagger
+    log(f"threshold: scores of {best.threshold} or more, best on dev with F1 {best.f1:.2%}; without one {without:.2%}")
+    config = replace(tagger.config, threshold=best.threshold)
+    return config, Tagger(config, tagger.packer, tagger.network, tagger.device, tagger.dtype, tagger.gate_threshold)
+
+
+def _scores(split: str, result: EvaluationResult) -> dict[str, object]:
+    return {
+        f"{split}_sentences": result.sentences,
+        f"{split}_precision": round(result.micro.precision, 4),
+        f"{split}_recall": round(result.micro.recall, 4),
+        f"{split}_f1": round(result.micro.f1, 4),
+    }

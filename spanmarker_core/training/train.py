@@ -1,0 +1,329 @@
+"""One training run: report what can't be learned, train, keep the best on dev, write a bundle."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import TrainerCallback, TrainingArguments, set_seed
+
+from spanmarker_core.bundle.config import ModelConfig, packer_of
+from spanmarker_core.bundle.writer import check_output
+from spanmarker_core.data import Sentence
+from spanmarker_core.data.summary import DataSummary, summarise
+from spanmarker_core.errors import CoreError
+from spanmarker_core.evaluation.scores.reach import length_report, report_of
+from spanmarker_core.inference.loading import choose_device
+from spanmarker_core.training.checkpoints import TrainingFolder, seconds_of
+from spanmarker_core.training.collate import Examples
+from spanmarker_core.training.data_warnings import advice
+from spanmarker_core.training.dataset import (
+    SentenceWindows,
+    TrainingWindows,
+    check_distinct_sentences,
+    sentences_digest,
+)
+from spanmarker_core.training.distributed import PATIENCE, on_first, rank, world_size
+from spanmarker_core.training.export import TrainingResult, finish
+from spanmarker_core.training.initialise import new_model
+from spanmarker_core.training.loss import SpanLoss
+from spanmarker_core.training.settings import TrainingSettings
+from spanmarker_core.training.trainer import SpanTrainer
+
+#: Settings of speed, memory and place, so that a run may go on with others. With accumulation other dropout is drawn.
+_FREE = ("accumulation", "gradient_checkpointing", "save_steps", "report_to", "device")
+#: Files of an encoder that a model depends on.
+_ENCODER_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "*.safetensors")
+
+
+def train(
+    train_sentences: Sequence[Sentence] | TrainingWindows,
+    dev_sentences: Sequence[Sentence],
+    encoder_path: str | Path,
+    output: str | Path,
+    settings: TrainingSettings,
+    *,
+    test_sentences: Sequence[Sentence] = (),
+    facts: dict[str, object] | None = None,
+    log: Callable[[str], None] = print,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> TrainingResult:
+    """Train a model on annotated sentences and write it as a bundle.
+
+    Started by `torchrun` or `accelerate launch`, the processes share each step's work; the steps are those of one
+    process. Checkpoints are kept in `<output>.training` until the bundle is there: the same call goes on from the
+    last whole one, and comes to the weights of a run that was never broken off.
+
+    Args:
+        train_sentences: annotated, the sentences of a document next to each other; or windows of them.
+        dev_sentences: annotated, likewise; they choose the best epoch.
+        encoder_path: a pretrained encoder in a local folder.
+        output: the bundle's folder; must not exist or be empty.
+        settings: see `TrainingSettings`.
+        test_sentences: scored once at the end, for the card; they steer nothing.
+        facts: what else the card should tell, such as names and licences of the data.
+        log: takes lines about progress, in the first process.
+        callbacks: called as transformers' Trainer calls them.
+
+    Raises:
+        CoreError: `bundle.output_exists`, `bundle.output_not_writable`, `encoder.*`, `device.*`, `data.empty`,
+            `data.no_entities`, `data.no_common_label`, `data.duplicate_sentence`, `training.*`.
+    """
+    folder = TrainingFolder(output)
+    with folder:
+        arguments = _arguments(settings, folder.path)
+        say = log if rank() == 0 else _silent
+        on_first(lambda: check_output(output))
+        summary = _check_data(train_sentences, dev_sentences, test_sentences, say)
+        if isinstance(train_sentences, TrainingWindows):
+            report = report_of(summary, settings.entity_max_length)
+        else:
+            report = length_report(train_sentences, settings.entity_max_length)
+        say(report.to_text(tags=settings.told.output == "tags"))
+        if words := advice(report, settings):
+            say(words)
+        labels = sorted(summary.labels)
+        set_seed(settings.seed)
+        config, network, tokenizer = new_model(encoder_path, labels, settings)
+        packer = packer_of(config, tokenizer)
+        source = _windows(train_sentences, config, tokenizer, settings, say)
+        checkpoint = on_first(lambda: folder.open(_identity(source, dev_sentences, Path(encoder_path), settings)))
+        examples, model = _examples(source, settings), _loss(network, settings)
+        # Looking for weights that a step leaves out costs DistributedDataParallel time, so only where there are some.
+        arguments.ddp_find_unused_parameters = world_size() > 1 and _leaves_weights_out(model, examples)
+        trainer = SpanTrainer(
+            config,
+            packer,
+            examples,
+            dev_sentences,
+            batch_tokens=settings.batch_tokens,
+            head_learning_rate=settings.head_learning_rate,
+            save_steps=settings.save_steps,
+            folder=folder,
+            log=say,
+            callbacks=callbacks,
+            model=model,
+            args=arguments,
+        )
+        if checkpoint is not None:
+            say(f"Going on from {checkpoint}.")
+            trainer.seconds_before = seconds_of(checkpoint)
+        steps = trainer.train(None if checkpoint is None else str(checkpoint)).global_step
+        seconds = trainer.seconds()
+
+        def end() -> TrainingResult:
+            result = finish(
+                trainer.tagger(),
+                summary,
+                dev_sentences,
+                test_sentences,
+                folder.bundle,
+                settings,
+                steps=steps,
+                seconds=seconds,
+                history=trainer.state.log_history,
+                facts=facts or {},
+                log=say,
+            )
+            folder.publish()
+            return result
+
+        return on_first(end)
+
+
+def search_trainer(
+    train_sentences: Sequence[Sentence] | TrainingWindows,
+    dev_sentences: Sequence[Sentence],
+    encoder_path: str | Path,
+    folder: str | Path,
+    settings: TrainingSettings,
+    *,
+    log: Callable[[str], None] = print,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> SpanTrainer:
+    """Return a trainer that makes its model anew for each trial of `hyperparameter_search`.
+
+    A trial may set `learning_rate`, `weight_decay`, `warmup_steps`, `num_train_epochs`, `seed` and
+    `per_device_train_batch_size` (windows a step, over all processes); the settings hold for all else. Its objective
+    is computed of `eval_f1`. Trials leave no checkpoints: train a bundle with what was found.
+
+    Args:
+        folder: where integrations that write files put them.
+        train_sentences, dev_sentences, encoder_path, settings, log, callbacks: as in `train`.
+    """
+    arguments = _arguments(settings, Path(folder))
+    arguments.save_strategy = "no"
+    arguments.load_best_model_at_end = False
+    say = log if rank() == 0 else _silent
+    labels = sorted(_check_data(train_sentences, dev_sentences, (), say).labels)
+    config, _, tokenizer = new_model(encoder_path, labels, settings)
+
+    return SpanTrainer(
+        config,
+        packer_of(config, tokenizer),
+        _examples(_windows(train_sentences, config, tokenizer, settings, say), settings),
+        dev_sentences,
+        batch_tokens=settings.batch_tokens,
+        head_learning_rate=settings.head_learning_rate,
+        log=say,
+        callbacks=callbacks,
+        model_init=lambda: _loss(new_model(encoder_path, labels, settings)[1], settings),
+        args=arguments,
+    )
+
+
+def _silent(line: str) -> None:
+    pass
+
+
+def _check_data(
+    train: Sequence[Sentence] | TrainingWindows,
+    dev: Sequence[Sentence],
+    test: Sequence[Sentence],
+    log: Callable[[str], None],
+) -> DataSummary:
+    """Return a summary of the training data, having refused splits that nothing can be learned from or scored on."""
+    summary = train.summary if isinstance(train, TrainingWindows) else summarise(train)
+    labels = _labels(summary, "training")
+    for sentences, split in ((dev, "dev"), (test, "test")):
+        if split == "test" and not sentences:
+            continue
+        gold = _labels(summarise(sentences), split)
+        check_distinct_sentences(sentences)
+        if not set(gold) & set(labels):
+            raise CoreError("data.no_common_label", found=", ".join(gold), labels=", ".join(labels))
+        if unseen := sorted(set(gold) - set(labels)):
+            log(f"Labels of {split} that training never shows, which count as misses: {', '.join(unseen)}")
+    return summary
+
+
+def _labels(summary: DataSummary, split: str) -> list[str]:
+    if not summary.sentences:
+        raise CoreError("data.empty", path=f"the {split} data")
+    if not summary.labels:
+        raise CoreError("data.no_entities", path=f"the {split} data")
+    return sorted(summary.labels)
+
+
+def _windows(
+    train: Sequence[Sentence] | TrainingWindows,
+    config: ModelConfig,
+    tokenizer: Any,
+    settings: TrainingSettings,
+    log: Callable[[str], None],
+) -> TrainingWindows:
+    if isinstance(train, TrainingWindows):
+        return train
+    source = SentenceWindows(train, packer_of(config, tokenizer), settings.context)
+    if source.spans_of_several_labels:
+        log(f"{source.spans_of_several_labels} spans have several labels; the first by name is learned.")
+    if source.unreachable:
+        log(
+            f"{source.unreachable} entities of at most {settings.entity_max_length} words fit no window of "
+            f"{settings.max_tokens} tokens, or have no token at an edge, and can't be learned."
+        )
+    return source
+
+
+def _loss(network: nn.Module, settings: TrainingSettings) -> SpanLoss:
+    network.checkpoint_spans = settings.gradient_checkpointing  # type: ignore[assignment]
+    return SpanLoss(network, settings.gate_weight, settings.tag_weight if settings.told.spans else 1.0)
+
+
+def _leaves_weights_out(model: SpanLoss, examples: Examples) -> bool:
+    """Tell whether an encoder has weights that no output depends on."""
+    inputs: dict[str, Any] = examples.batch(np.zeros(1, np.int64))
+    model(**inputs)["loss"].backward()
+    unused = any(weight.grad is None for weight in model.parameters())
+    model.zero_grad()
+    return unused
+
+
+def _examples(source: TrainingWindows, settings: TrainingSettings) -> Examples:
+    return Examples(
+        source,
+        settings.entity_max_length,
+        share=settings.gate_share if settings.gate else None,
+        negatives=settings.negatives,
+        boundary_smoothing=settings.boundary_smoothing,
+        tags=settings.told.tags is not None,
+        seed=settings.seed,
+    )
+
+
+def _identity(
+    source: TrainingWindows, dev: Sequence[Sentence], encoder: Path, settings: TrainingSettings
+) -> dict[str, Any]:
+    """Return what makes a run this run."""
+    files = {path.name: path for pattern in _ENCODER_FILES for path in encoder.glob(pattern)}
+    digest = blake2b(digest_size=16)
+    for name, path in sorted(files.items()):
+        digest.update(name.encode())
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    # Options that were left out are those that were named with their defaults.
+    told = {**asdict(settings), "options": asdict(settings.told)}
+    return {
+        "training data": source.digest,
+        "dev data": sentences_digest(dev),
+        "encoder": digest.hexdigest(),
+        "labels": source.labels,
+        "settings": {name: value for name, value in told.items() if name not in _FREE},
+    }
+
+
+def _arguments(settings: TrainingSettings, folder: Path) -> TrainingArguments:
+    """Return the Trainer's arguments; the processes know each other from here on.
+
+    Raises:
+        CoreError: `device.not_available`, `training.no_precision`, `training.no_sharding`.
+    """
+    for kind in ("FSDP", "DEEPSPEED"):  # as accelerate's launcher tells its processes
+        if os.environ.get(f"ACCELERATE_USE_{kind}", "").lower() == "true":
+            raise CoreError("training.no_sharding", kind=kind)
+    device = choose_device(settings.device)
+    if settings.precision == "fp16" and device.type == "cpu":
+        _no_precision(settings, device, "CPUs compute with bf16", "bf16")
+    if settings.precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        _no_precision(settings, device, "it is too old for it", "fp16")
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        warmup_steps=settings.warmup_share,
+        lr_scheduler_type="linear",
+        per_device_train_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.accumulation,
+        num_train_epochs=settings.epochs,
+        seed=settings.seed,
+        data_seed=settings.seed,
+        use_cpu=device.type == "cpu",
+        bf16=settings.precision == "bf16",
+        fp16=settings.precision == "fp16",
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        load_best_model_at_end=True,
+        metric_for_best_model="f1",
+        # The stream begins where the run broke off, and its callbacks remember how far they were.
+        ignore_data_skip=True,
+        restore_callback_states_from_checkpoint=True,
+        logging_nan_inf_filter=False,
+        remove_unused_columns=False,
+        ddp_timeout=int(PATIENCE.total_seconds()),  # of GPUs; one may wait for another's part of dev
+        report_to=list(settings.report_to),
+        disable_tqdm=True,
+        logging_steps=50,
+    )
+    if arguments.n_gpu > 1:
+        arguments._n_gpu = 1  # Several GPUs in one process would be fed parts of batches that can't be parted.
+    return arguments
+
+
+def _no_precision(settings: TrainingSettings, device: torch.device, reason: str, other: str) -> None:
+    raise CoreError("training.no_precision", precision=settings.precision, device=device, reason=reason, other=other)

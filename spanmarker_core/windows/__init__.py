@@ -1,0 +1,1 @@
+"""From sentences to windows of tokens: encoding, planning, packing. No network."""
