@@ -42,7 +42,7 @@ lint: setup
 	$(BIN)/mypy
 
 bench: setup
-	$(BIN)/python -m tests.benchmarks $(BENCH)
+	$(BIN)/python -m benchmarks $(BENCH)
 
 setup: $(INSTALLED)
 

@@ -19,23 +19,27 @@ TIERS = {
     "faults": "kills processes and fills disks",
 }
 #: The tier of a folder's tests, except those marked `default`.
-FOLDER_TIERS = {"engines": "services", "faults": "faults", "infra": "services", "servers": "services"}
+FOLDER_TIERS = {"services": "services", "faults": "faults"}
 #: A test that uses one of these belongs to the tier, wherever it is.
 FIXTURE_TIERS = {"browser": "services", "s3": "services", "s3_server": "services"}
 #: Folders and files whose tests start and kill processes and wait for them: they run one after another, beside others.
 SERIAL = (
-    "tests/engines/",
+    "tests/services/engines/",
     "tests/faults/",
-    "tests/servers/",
-    "tests/infra/test_runs.py",
+    "tests/services/servers/",
+    "tests/services/infra/test_runs.py",
     "tests/pipelines/test_cli.py",
-    "tests/pipelines/test_experiment.py",
-    "tests/pipelines/test_incremental.py",
-    "tests/pipelines/test_local_engine.py",
+    "tests/pipelines/experiment/test_experiment.py",
+    "tests/pipelines/runs/test_incremental.py",
+    "tests/pipelines/engines/test_local_engine.py",
 )
 
 #: Files with few tests that take long; the others are sorted by their number of tests.
-LONG = ("tests/core/test_training", "tests/core/test_joint_training", "tests/core/models/test_every_architecture")
+LONG = (
+    "tests/spanmarker_core/training/test_training",
+    "tests/spanmarker_core/training/test_joint_training",
+    "tests/spanmarker_core/models/test_every_architecture",
+)
 
 # The same examples in each run by default, and few of them; CI draws new ones.
 hypothesis.settings.register_profile("dev", max_examples=15, deadline=None, derandomize=True, database=None)
@@ -125,7 +129,7 @@ def pytest_runtest_makereport(item, call):
 @pytest.fixture(scope="session")
 def tiny_bundle(tmp_path_factory) -> Path:
     """A folder with a tiny random BERT bundle (four labels, windows of 48 tokens)."""
-    from tests.tiny import tiny_bundle as write
+    from tests.support.tiny import tiny_bundle as write
 
     return write(tmp_path_factory.mktemp("bundle") / "tiny")
 
@@ -141,7 +145,7 @@ def tiny(tiny_bundle):
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory):
     """A SeaweedFS on loopback with a bucket called `test`."""
-    from tests.servers.seaweed import running
+    from tests.services.servers.seaweed import running
 
     with running(tmp_path_factory.mktemp("seaweed")) as server:
         yield server
@@ -157,7 +161,7 @@ def s3(s3_server, tmp_path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser():
     """A headless Chromium. Its driver keeps an event loop in this thread, so it ends before other tests need theirs."""
-    from tests.pages.browser import running
+    from tests.pipelines.pages.browser import running
 
     with running() as launched:
         yield launched

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from tests.benchmarks.__main__ import main
-from tests.tiny import tiny_bundle
+from benchmarks.__main__ import main
+from tests.support.tiny import tiny_bundle
 
 
 def said(monkeypatch, capsys, *arguments):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.benchmarks import cost
-from tests.benchmarks.cost import Encoder, Window
+from benchmarks import cost
+from benchmarks.cost import Encoder, Window
 
 SMALL = Encoder(layers=2, width=2, inner=8)
 WINDOW = Window(tokens=10, spans=5, starts=3, ends=4)

@@ -7,11 +7,11 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
+from benchmarks.export import ExportError, export_encoder, export_span_marker, with_limits
 from spanmarker_core import load
 from spanmarker_core.errors import CoreError
 from spanmarker_core.integrations.span_marker import import_span_marker
-from tests.benchmarks.export import ExportError, export_encoder, export_span_marker, with_limits
-from tests.tiny import tiny_bundle
+from tests.support.tiny import tiny_bundle
 
 SENTENCES = [["obama", "flew", "to", "new", "york"], ["the", "müller", "was", "in", "paris", "."]]
 POSITIONS = "encoder.embeddings.position_embeddings.weight"

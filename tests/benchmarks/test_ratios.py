@@ -4,13 +4,13 @@ import json
 
 import pytest
 
+from benchmarks.contestants import Bundle
+from benchmarks.cost import Window
+from benchmarks.growth import pieces
+from benchmarks.ratios import Spread, speedup, spread
+from benchmarks.rounds import Disagreement, check_same
+from benchmarks.workloads import build, evenly, fitting_of, own_windows, packer_with, shared_windows
 from spanmarker_core.windows.packer import Context
-from tests.benchmarks.contestants import Bundle
-from tests.benchmarks.cost import Window
-from tests.benchmarks.growth import pieces
-from tests.benchmarks.ratios import Spread, speedup, spread
-from tests.benchmarks.rounds import Disagreement, check_same
-from tests.benchmarks.workloads import build, evenly, fitting_of, own_windows, packer_with, shared_windows
 
 
 def test_ratios_are_taken_within_a_round():

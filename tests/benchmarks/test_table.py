@@ -1,7 +1,7 @@
 """A result file as tables."""
 
-from tests.benchmarks.contestants import EXACT, FLOOR, PEER
-from tests.benchmarks.table import markdown
+from benchmarks.contestants import EXACT, FLOOR, PEER
+from benchmarks.table import markdown
 
 
 def entry(seconds, macs, floor):

@@ -28,8 +28,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import zstandard
 
-from tests.core.test_encoder import write_encoder
-from tests.tiny import tiny_bundle
+from tests.spanmarker_core.training.test_initialise import write_encoder
+from tests.support.tiny import tiny_bundle
 
 TEXT = "Barack Müller flew to Zürich and New York {}."
 DOCUMENTS = 12

@@ -17,8 +17,8 @@ from pipelines.engines.beam import driver as engine
 from pipelines.errors import PipelineError
 from pipelines.jobs.tag import TagJob
 from pipelines.runs.run import run_job
-from tests.engines.beam_processes import assert_all_end, descendants, sdk_workers
-from tests.pipelines.helpers import all_rows, assert_same_rows, documents, tag, write_jsonl
+from tests.services.engines.beam_processes import assert_all_end, descendants, sdk_workers
+from tests.support.jobs import all_rows, assert_same_rows, documents, tag, write_jsonl
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 COUNT = 240
@@ -26,7 +26,7 @@ COUNT = 240
 
 @pytest.fixture(autouse=True)
 def engines(monkeypatch):
-    monkeypatch.setitem(ENGINES, "inline", "tests.pipelines.inline_engine")
+    monkeypatch.setitem(ENGINES, "inline", "tests.support.inline_engine")
     monkeypatch.setattr(engine, "_POLL_SECONDS", 0.2)
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.pipelines.helpers import documents, rows, write_jsonl
+from tests.support.jobs import documents, rows, write_jsonl
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 

@@ -20,11 +20,11 @@ import psutil
 import pytest
 
 from pipelines.storage import resolve
-from tests.engines.dask_cluster import Cluster
 from tests.faults.proxy import FaultyProxy
-from tests.faults.rows import difference, rows_of
-from tests.pipelines.helpers import documents, write_jsonl, write_parquet
-from tests.servers.seaweed import Seaweed, running, weed
+from tests.services.engines.dask_cluster import Cluster
+from tests.services.servers.seaweed import Seaweed, running, weed
+from tests.support.jobs import documents, write_jsonl, write_parquet
+from tests.support.rows import difference, rows_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from tests.pipelines.helpers import all_rows, documents, write_jsonl, write_parquet
+from tests.support.jobs import all_rows, documents, write_jsonl, write_parquet
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 KILLS = 14

@@ -23,7 +23,7 @@ from tests.faults.mutations import (
     prepare_command,
     tag_command,
 )
-from tests.pipelines.helpers import all_rows, documents, write_jsonl
+from tests.support.jobs import all_rows, documents, write_jsonl
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 SEED = 15
@@ -55,7 +55,7 @@ def test_a_page_header_that_ends_a_row_group_early_loses_no_document(tmp_path):
 
 @pytest.fixture
 def inline(monkeypatch):
-    monkeypatch.setitem(ENGINES, "inline", "tests.pipelines.inline_engine")
+    monkeypatch.setitem(ENGINES, "inline", "tests.support.inline_engine")
 
 
 def run(job, **values):

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.core.test_distributed import TORCHRUN
-from tests.core.test_training import encoder
+from tests.spanmarker_core.training.test_distributed import TORCHRUN
+from tests.spanmarker_core.training.test_training import encoder
 
 __all__ = ["encoder"]  # the fixture
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.faults
 
 
 def start(command, job):
-    arguments = [*command, "-m", "tests.core.training_worker", json.dumps([job])]
+    arguments = [*command, "-m", "tests.spanmarker_core.training.training_worker", json.dumps([job])]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, text=True)
 

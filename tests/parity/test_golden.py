@@ -14,7 +14,7 @@ from spanmarker_core.models.batch import Batch
 from spanmarker_core.spans.candidates import candidate_spans
 from spanmarker_core.spans.decoding import decode
 from spanmarker_core.windows.packer import Context, Windows
-from tests.variants import first_of_each, some_by_default
+from tests.support.variants import first_of_each, some_by_default
 
 GOLDEN = Path(__file__).parent / "golden"
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")

@@ -5,7 +5,7 @@ from pipelines.engines import ENGINES
 
 @pytest.fixture(autouse=True)
 def inline_engine(monkeypatch):
-    monkeypatch.setitem(ENGINES, "inline", "tests.pipelines.inline_engine")
+    monkeypatch.setitem(ENGINES, "inline", "tests.support.inline_engine")
 
 
 @pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.services)])

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from pipelines import cli
 from pipelines.cli import app, main
-from tests.pipelines.helpers import documents, tag, write_jsonl
+from tests.support.jobs import documents, tag, write_jsonl
 
 
 def test_help_is_quick():

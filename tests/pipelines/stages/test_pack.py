@@ -13,7 +13,7 @@ from pipelines.stages.split import split
 from pipelines.stages.tag import tag, windows_of
 from schemas import SAMPLES
 from spanmarker_core.windows.packer import Context, Windows
-from tests.core.test_windows import CONTEXT, PACKERS
+from tests.spanmarker_core.windows.test_packer import CONTEXT, PACKERS
 
 PIECE = st.sampled_from(
     ["Paris of the.", "Ok!", "the", "\u2063x", "\x00", "q" * 30, "München 日本 a of.", "the a " * 30]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pipelines.stages import read as reading
 from pipelines.stages.read import read
-from tests.pipelines.helpers import documents, write_jsonl, write_parquet
-from tests.pipelines.test_plan import shards
+from tests.pipelines.planning.test_documents import shards
+from tests.support.jobs import documents, write_jsonl, write_parquet
 
 
 def read_all(*patterns, **options):

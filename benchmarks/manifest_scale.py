@@ -1,0 +1,197 @@
+"""What a plan and a manifest of many shards cost: seconds and memory of each step of a run that finds all done.
+
+    python -m benchmarks.manifest_scale                      # 10,000, 100,000 and 1,000,000 shards
+    python -m benchmarks.manifest_scale 100000 --keep DIR    # in DIR, which stays
+
+Shards and entries are made up: entries of the size that real ones have (about 1.2 kB of JSON), outputs that are real
+but empty files, three a shard, which entries say. So listing, checking, counting and moving entries are measured, and
+tagging is not. Each step is a process of its own; memory is the most that it held, and `bare` the same of a process
+that only imports the program.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from pipelines.output import manifest
+from pipelines.output import manifest_table as folded
+from pipelines.output.digest_set import NameSet, pages
+from pipelines.output.layout import ROWS, table_path
+from pipelines.output.manifest import commit, committed_entry, find_done, fold, identity_digest, make_folders, plan_path
+from pipelines.output.pending_shards import find_work
+from pipelines.output.plan_file import save_plan
+from pipelines.output.reconcile import reconcile
+from pipelines.report.totals import Totals
+from schemas.manifest import MANIFEST_VERSION, Entry, Output
+from schemas.shards import Shard
+
+IDENTITY = {"model": "made up", "code": "made up"}
+JOB = identity_digest(IDENTITY)
+SHARDS_A_FILE = 100
+#: Entries that are files when a run begins: just more than are left so.
+LOOSE = manifest.FOLD_AT + 1
+SIZES = (10_000, 100_000, 1_000_000)
+
+
+def shards(count: int, start: int = 0, content: str = "1") -> Iterator[Shard]:
+    """A plan in order: files of a hundred shards each."""
+    for number in range(start, start + count):
+        file, part = divmod(number, SHARDS_A_FILE)
+        source = f"s3://bucket/corpus/2026/part-{file:07d}.jsonl"
+        digest, word = _digest(source, str(part), content)[:16], _digest(source, str(part), "content")
+        begin = part * 4 << 20
+        yield Shard(f"part_{file:07d}-{part:05d}-{digest}", source, "jsonl", begin, begin + 1, (), 4 << 20, word)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.blake2b(" ".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def entry_of(shard: Shard) -> Entry:
+    """A finished shard of 2,000 documents, as a real entry has it."""
+    number = int(shard.name[-6:], 16)
+    return Entry(
+        version=MANIFEST_VERSION,
+        shard=shard.name,
+        source=shard.source,
+        files=[],
+        job=JOB,
+        counts={
+            "documents": 2000,
+            "tagged": 1990,
+            "empty": 7,
+            "rejected": 3,
+            "unreadable": 0,
+            "characters": 4_000_000 + number,
+            "sentences": 40_000,
+            "words": 800_000 + number,
+            "long_words": 12,
+            "windows": 42_000,
+            "entities": 60_000 + number,
+        },
+        work={"candidates": 6_400_000, "scored_candidates": 38_400, "tokens": 1_100_000, "token_places": 1_130_000},
+        reject_codes={"null_text": 3},
+        reject_examples=[
+            {
+                "document_id": f"{shard.name}-{n}",
+                "source": shard.source,
+                "source_row": n,
+                "code": "null_text",
+                "message": "",
+            }
+            for n in range(3)
+        ],
+        labels=dict.fromkeys(("art", "location", "organization", "person"), number % 1000),
+        seconds=dict.fromkeys(("check", "encode", "pack", "read", "split", "tag", "wait", "write"), number / 1000000.0),
+        peak_rss_bytes=1_000_000_000 + number,
+        outputs={table.name: Output(2000, 0, _digest(shard.name, table.name)) for table in ROWS},
+        versions={"code": "0.1.0", "torch": "2.13.0", "transformers": "5.24.0", "sentencex": "1.0.10"},
+    )
+
+
+def make(folder: str, count: int) -> None:
+    """Lay out an output in which `count` shards are done, all but LOOSE of them in the table."""
+    make_folders(folder)
+    for shard in shards(count):
+        for table in ROWS:
+            os.close(os.open(table_path(folder, table.name, shard.name), os.O_CREAT | os.O_WRONLY))
+    tabled = shards(count - LOOSE)
+    folded.replace(folder, (folded.batch_of([entry_of(shard) for shard in page]) for page in pages(tabled)))
+    for shard in shards(LOOSE, count - LOOSE):
+        commit(folder, entry_of(shard))
+
+
+def _reconcile(folder: str, count: int) -> None:
+    found = reconcile(folder, NameSet.of(shard.name for shard in shards(count)), JOB)
+    assert (len(found.done), found.superseded, len(found.damaged)) == (count, 0, 0)
+
+
+def _find_work(folder: str, count: int, **changed: str) -> None:
+    def now() -> Iterator[Shard]:
+        yield from shards(SHARDS_A_FILE, **changed)
+        yield from shards(count - SHARDS_A_FILE, SHARDS_A_FILE)
+
+    work = find_work(folder, now(), IDENTITY, JOB, prune=False, force=False, before_removal=lambda: None)
+    expected = SHARDS_A_FILE if changed else 0
+    assert (work.left, work.state.superseded) == (expected, expected), work.intent
+
+
+def _changed(folder: str, count: int) -> None:
+    _find_work(folder, count, content="2")
+
+
+def _totals(folder: str, count: int) -> None:
+    assert Totals.over(manifest.read_entries(folder)).counts["documents"] == 2000 * count
+
+
+def _lookups(folder: str, count: int) -> None:
+    for shard in islice(shards(count), 0, count, count // 100):
+        assert committed_entry(folder, shard.name) is not None
+
+
+STEPS: dict[str, tuple[str, Callable[[str, int], object]]] = {
+    "bare": ("start, with imports", lambda folder, count: None),
+    "plan": ("make and save the plan", lambda folder, count: save_plan(plan_path(folder), shards(count), IDENTITY)),
+    "make": ("(make up entries and outputs)", make),
+    "fold": (f"move {LOOSE:,} entries into the table", lambda folder, count: fold(folder)),
+    "done": ("find out what is done", lambda folder, count: find_done(folder)),
+    "reconcile": ("that, and bring in line with the plan", _reconcile),
+    "work": ("plan, save, bring in line: what a run does first", _find_work),
+    "totals": ("add up all entries: what the report does", _totals),
+    "lookups": ("look up 100 single entries", _lookups),
+    "changed": ("as `work`, one file of 100 shards changed", _changed),
+}
+
+
+def step(name: str, folder: str, count: int) -> None:
+    """Do a step and print what it took."""
+    start, cpu = time.perf_counter(), time.process_time()
+    STEPS[name][1](folder, count)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"seconds": seconds, "cpu": cpu, "peak_rss_mb": round(peak / 1e6)}))
+
+
+def measure(folder: str, count: int) -> None:
+    """Print a table of all steps."""
+    print(
+        f"\n{count:,} shards\n\n| step | seconds | of a processor | peak memory, MB |\n| --- | --- | --- | --- |",
+        flush=True,
+    )
+    for name, (meaning, _) in STEPS.items():
+        command = [sys.executable, "-m", __spec__.name, str(count), "--step", name, "--keep", folder]
+        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        print(
+            f"| {name}: {meaning} | {found['seconds']:,.2f} | {found['cpu']:,.2f} | {found['peak_rss_mb']:,} |",
+            flush=True,
+        )
+    for name in ("plan.jsonl", "manifest/entries.parquet"):
+        print(f"{name}: {Path(folder, name).stat().st_size / 1e6:,.1f} MB", flush=True)
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("shards", nargs="*", type=int, default=SIZES)
+    parser.add_argument("--keep", help="folder to work in; else one that is removed")
+    parser.add_argument("--step", choices=STEPS)
+    arguments = parser.parse_args()
+    if arguments.step:
+        step(arguments.step, arguments.keep, arguments.shards[0])
+        return
+    for count in arguments.shards:
+        with tempfile.TemporaryDirectory() as scratch:
+            measure(arguments.keep or scratch, count)
+
+
+if __name__ == "__main__":
+    main()

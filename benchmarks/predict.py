@@ -1,0 +1,58 @@
+"""What the cost model says about an entry on a workload, beside what was counted while it ran."""
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks import cost
+from benchmarks.contestants import Entry, config_of
+from benchmarks.cost import Encoder, Window
+from benchmarks.export import MARKERS_A_SAMPLE
+from benchmarks.workloads import Workload, own_windows, packer_with, shared_windows
+from spanmarker_core.windows.packer import Context
+
+
+def predict(workload: Workload, entry: Entry, model: Path, counted: dict[str, float]) -> dict[str, Any]:
+    """Predict an entry's multiply-accumulates from the tokens of the workload.
+
+    Args:
+        workload: what was tagged.
+        entry: who tagged it.
+        model: the bundle that the peers' checkpoints are made from.
+        counted: `linear` and `attention`, counted while it ran; of ours `candidates`, `spans` and `words` with markers.
+
+    Returns:
+        `macs` (None where nothing is predicted); `tokens` and `spans` behind them; `kept`, the share of the spans that
+        got markers; `useful`, the share of the computed tokens that are text or markers that were asked for.
+    """
+    bundle = Path(entry.options["path"]) if entry.module == "ours" else model
+    config = config_of(bundle)
+    encoder = Encoder.of(config["encoder"])
+    windows = held(workload, entry, bundle)
+    tokens, spans = sum(window.tokens for window in windows), sum(window.spans for window in windows)
+    words = sum(window.starts + window.ends for window in windows)
+    kept = counted["spans"] / spans if entry.module == "ours" and spans else 1.0
+    kept_words = counted["words"] / words if entry.module == "ours" and words else 1.0
+    top = config.get("pair_layers") if entry.module == "ours" else None
+    if entry.model is None:
+        macs = None
+    elif entry.model == "padded":
+        macs = cost.span_marker(encoder, windows, workload.max_tokens, MARKERS_A_SAMPLE)
+    elif top is None:
+        macs = cost.exact(encoder, windows, kept)
+    else:
+        macs = cost.late_pairing(encoder, windows, top, kept, kept_words)
+    low = 0 if top is None else encoder.layers - top
+    asked = encoder.layers * tokens + low * words * kept_words + (encoder.layers - low) * 2 * spans * kept
+    computed = counted["linear"] / encoder.linear(1)
+    return {"macs": macs, "tokens": tokens, "spans": spans, "kept": kept, "useful": asked / computed}
+
+
+def held(workload: Workload, entry: Entry, bundle: Path) -> list[Window]:
+    """What the windows hold that an entry has to encode, each distinct one once."""
+    if entry.model in ("text", "once", None):
+        texts = workload.windows if entry.model == "text" else workload.once
+        return [Window(len(tokens), 0, 0, 0) for tokens in texts]
+    packer = packer_with(bundle, workload.max_tokens)
+    if entry.model == "padded":  # a window a sentence, whatever it shares
+        return own_windows(packer, workload.sentences, Context(workload.context))
+    return [window for _, window in shared_windows(packer, workload.sentences, Context(entry.model))]

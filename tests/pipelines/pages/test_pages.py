@@ -1,0 +1,152 @@
+"""The shell of all pages: hostile text in every part of it, in a real browser."""
+
+import html
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import UndefinedError
+
+from pipelines import pages
+from pipelines.pages import charts
+from pipelines.pages.text import Mark, highlighted, shown
+from tests.pipelines.pages.browser import DESK, PHONE, assert_sound, opened
+from tests.pipelines.pages.gallery import HOSTILE, gallery
+
+#: What escapes, hides, turns or breaks text, among letters.
+TEXTS = st.text(st.sampled_from("ab<>&\"'`{} \n\t\x00\x7f\u00ad\u200d\u202e\u2069\ufeff\ud800éש"), max_size=60)
+MARKS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60), TEXTS), max_size=5)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pages") / "gallery.html"
+    path.write_bytes(gallery())
+    return path
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("dark", [False, True])
+def test_hostile_text_is_only_text(browser, page, width, dark):
+    with opened(browser, page, width=width, dark=dark) as visit:
+        assert_sound(visit)
+        assert visit.page.title() == f"Gallery {HOSTILE[0]}"
+        assert visit.page.locator("script").count() == 1
+        assert visit.page.locator("img").count() == 0
+        assert visit.page.locator("[onload], [onerror], [style]").count() == 0
+
+
+def test_tables_sort_by_numbers_and_by_words_both_ways(browser, page):
+    with opened(browser, page) as visit:
+        table = visit.page.locator("table").first
+
+        def column(number):
+            return table.locator(f"tbody tr td:nth-child({number})").all_inner_texts()
+
+        table.get_by_role("button", name="support").click()
+        assert column(3) == ["1,200", "12", "9", ""]
+        assert table.locator("th").nth(2).get_attribute("aria-sort") == "descending"
+        table.get_by_role("button", name="support").click()
+        assert column(3) == ["", "9", "12", "1,200"]
+        table.get_by_role("button", name="F1").click()
+        assert column(2) == ["100.0 %", "50.0 %", "9.0 %", "–"]
+        assert table.locator("th[aria-sort]").count() == 1
+        table.get_by_role("button", name="label").press("Enter")
+        assert column(1) == [HOSTILE[0], "LOC", "none", "PER"]
+        assert_sound(visit)
+
+
+def test_the_policy_refuses_what_is_not_the_pages_own(browser, page, tmp_path):
+    """A fault in the escaping would still run nothing and fetch nothing."""
+    planted = (
+        b"<script>document.title='owned'</script><img src='http://127.0.0.1:9/x.png'><p style='color:red'>x</p></main>"
+    )
+    hurt = tmp_path / "hurt.html"
+    hurt.write_bytes(page.read_bytes().replace(b"</main>", planted))
+    with opened(browser, hurt) as visit:
+        assert visit.page.title() == f"Gallery {HOSTILE[0]}"
+        assert len(visit.errors) >= 3
+        with pytest.raises(AssertionError):
+            assert_sound(visit)
+
+
+def test_paper_has_no_controls(browser, page):
+    with opened(browser, page) as visit:
+        visit.page.emulate_media(media="print")
+        assert not visit.page.locator("nav").is_visible()
+        assert visit.page.locator("table").first.is_visible()
+        assert_sound(visit)
+
+
+def test_a_name_that_a_template_misses_is_an_error():
+    with pytest.raises(UndefinedError):
+        pages._environment().from_string("{{ missing }}").render()
+
+
+def test_forms_go_nowhere_unless_they_may():
+    assert "form-action 'none'" in pages.policy()
+    assert "form-action 'self'" in pages.policy(forms=True)
+
+
+def plain(markup):
+    """What is on the page, without labels and notes."""
+    without = re.sub(r"<b>.*?</b>|<i class=\"u\">.*?</i>", "", markup, flags=re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]*>", "", without))
+
+
+@given(TEXTS, MARKS)
+def test_highlights_leave_the_text_as_it_is_and_close_what_they_open(text, drawn):
+    places = [(sorted((min(a, len(text)), min(b, len(text)))), label[:5]) for a, b, label in drawn]
+    marks = [Mark(start, end, label) for (start, end), label in places]
+    made = highlighted(text, marks, limit=100)
+    visible = pages.text._UNSEEN.sub("", text)
+    assert plain(made) == visible
+    assert made.count("<mark") == made.count("</mark>")
+    assert made.count("<b>") == sum(mark.start < mark.end for mark in marks)
+    inner = re.findall(r"<(/?)(mark|b|i|bdi)", made)
+    depth = []
+    for closing, name in inner:
+        if closing:
+            assert depth.pop() == name
+        else:
+            depth.append(name)
+    assert depth == []
+
+
+@given(TEXTS, st.integers(3, 100))
+def test_what_is_shown_is_bounded_and_says_what_is_left_out(text, limit):
+    made = shown(text, limit)
+    kept = len(text) if len(text) <= limit else limit
+    assert len(plain(made)) <= kept
+    if len(text) > limit:
+        assert f"{len(text) - limit:,} more" in made
+
+
+def test_highlights_of_a_long_text_are_a_part_of_it_and_count_the_rest():
+    made = highlighted("a" * 1000, [Mark(500, 510, "X"), Mark(990, 1000, "Y")], limit=100)
+    assert "475 more" in made
+    assert "425 more, 1 entities among them" in made
+    assert made.count("<mark") == 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [(0.0, 1.0, ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]), (0.0, 1234.0, ["0", "250", "500", "750", "1,000"]),
+     (-3.0, 4.0, ["-2", "0", "2", "4"])],
+)  # fmt: skip
+def test_ticks_are_round(low, high, ticks):
+    axis = charts._Axis(low, high, 0, 100)
+    assert [axis.words(value) for value in axis.ticks()] == ticks
+
+
+def test_charts_of_nothing_and_of_one_point():
+    assert "nothing to draw" in charts.lines([], title="t", x="x", y="y")
+    assert "nothing to draw" in charts.bars([], title="t", x="x", y="y")
+    assert "<polyline" in charts.lines([charts.Series("a", [(3, 3)])], title="t", x="x", y="y")
+    assert 'height="0' in charts.bars([("a", 0)], title="t", x="x", y="y")
+
+
+def test_a_chart_of_many_points_is_small():
+    points = [(n, n % 7) for n in range(100_000)]
+    assert len(charts.lines([charts.Series("a", points)], title="t", x="x", y="y")) < 10_000

@@ -1,0 +1,480 @@
+"""Scheduled runs: what a second run does and why, what it removes, how it ends, and what it tells a scheduler."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipelines.engines import failure
+from pipelines.errors import PipelineError
+from pipelines.jobs.reject_limit import MaxRejects
+from pipelines.jobs.tag import TagJob
+from pipelines.output import manifest
+from pipelines.output import pending_shards as work
+from pipelines.output import reconcile as reconciling
+from pipelines.runs import run as running
+from pipelines.storage import publish_bytes, sole_writer
+from spanmarker_core.errors import CodedError
+from tests.pipelines.runs.test_json_log import lines
+from tests.support import inline_engine
+from tests.support.jobs import all_rows, assert_same_rows, documents, rows, spanmarker, tag, write_jsonl
+
+SMALL = {"max_shard_bytes": 600}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    for name in "ab":
+        write_jsonl(tmp_path / "in" / f"{name}.jsonl", documents(12, name))
+    return tmp_path / "in"
+
+
+def report(out):
+    return json.loads((out / "report.json").read_text())
+
+
+def test_the_log_and_the_report_say_why_each_shard_is_done(corpus, tmp_path, tiny_bundle):
+    out, log = tmp_path / "out", tmp_path / "run.log"
+    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+    changed = documents(12, "a")
+    changed[11]["text"] += " Paris"
+    write_jsonl(corpus / "a.jsonl", changed)
+    write_jsonl(corpus / "c.jsonl", documents(1, "c"))
+    next((out / "documents").glob("b-00000-*")).unlink()
+    text = tag([corpus / "*"], out, tiny_bundle, log_json=str(log), **SMALL)
+    assert "3 to do (1 output lost or damaged, 1 content changed, 1 new)" in text
+    events = lines(log)
+    assert [event["event"] for event in (events[0], events[1], events[-1])] == [
+        "run.started",
+        "shard.skipped" if events[1]["event"] == "shard.skipped" else "workers.started",
+        "run.finished",
+    ]
+    queued = {event["shard"][:1]: event["reason"] for event in events if event["event"] == "shard.queued"}
+    assert queued == {"a": "content changed", "b": "output lost or damaged", "c": "new"}
+    skipped = [event for event in events if event["event"] == "shard.skipped"]
+    assert {event["reason"] for event in skipped} == {"skipped: done"}
+    done = {event["shard"]: event for event in events if event["event"] == "shard.done"}
+    assert {name[:1] for name in done} == {"a", "b", "c"}
+    assert all(event["worker"] == "here" and event["seconds"]["tag"] > 0 for event in done.values())
+    run = report(out)["this_run"]
+    assert run["shards_by_reason"] == {"output lost or damaged": 1, "content changed": 1, "new": 1}
+    assert run["shards_done_before"] == len(skipped) == events[-1]["shards_skipped"]
+    assert "| content changed | 1 |" in (out / "report.md").read_text()
+
+    tag([corpus / "*"], out, tiny_bundle, log_json=str(log), **SMALL)
+    again = lines(log)[len(events) :]
+    assert {event["event"] for event in again} == {"run.started", "shard.skipped", "run.finished"}
+    assert again[-1]["reason"] == "nothing to do"
+    assert len(again) == len(skipped) + len(done) + 2
+
+
+def test_values_of_storage_options_are_nowhere(corpus, tmp_path, tiny_bundle):
+    out, log = tmp_path / "out", tmp_path / "run.log"
+    options = {"storage_option": ["s3.secret=hush hush"], "log_json": str(log), "metrics": str(tmp_path / "m.prom")}
+    tag([corpus / "*"], out, tiny_bundle, **options)
+    assert lines(log)[0]["job"]["storage_option"] == ["s3.secret"]
+    for path in tmp_path.rglob("*"):
+        assert path.is_dir() or b"hush" not in path.read_bytes(), path
+
+
+def test_prune_removes_rows_of_inputs_that_are_gone(corpus, tmp_path, tiny_bundle):
+    out = tmp_path / "out"
+    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+    (corpus / "a.jsonl").unlink()
+    kept = all_rows(out)
+    assert "of inputs that are gone" in tag([corpus / "*"], out, tiny_bundle, **SMALL)
+    assert all_rows(out) == kept
+    text = tag([corpus / "*"], out, tiny_bundle, prune=True, **SMALL)
+    assert "removed because their input is gone" in text
+    assert "12 documents of inputs that are gone were removed" in text
+    found = report(out)
+    assert found["this_run"]["documents_pruned"] == 12
+    assert found["output"]["counts"]["documents"] == 12
+    assert f"{found['this_run']['shards_pruned']} removed whose input is gone (12" in (out / "report.md").read_text()
+    tag([corpus / "*"], tmp_path / "clean", tiny_bundle, **SMALL)
+    assert all_rows(out) == all_rows(tmp_path / "clean")
+    assert tag([corpus / "*"], out, tiny_bundle, prune=True, **SMALL).startswith("Nothing to do")
+
+
+def test_force_replaces_the_rows_of_another_job(corpus, tmp_path, tiny_bundle, monkeypatch):
+    monkeypatch.setattr(manifest, "FOLD_AT", 2)
+    out = tmp_path / "out"
+    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+    with pytest.raises(PipelineError, match=r"output.other_job[^$]*--force"):
+        tag([corpus / "a.jsonl"], out, tiny_bundle, decoder="all.v1", **SMALL)
+    with pytest.raises(PipelineError, match=r"input.no_match"):  # A mistake in a forced job costs nothing.
+        tag([corpus / "z"], out, tiny_bundle, decoder="all.v1", force=True)
+    assert tag([corpus / "*"], out, tiny_bundle, **SMALL).startswith("Nothing to do")
+    text = tag([corpus / "a.jsonl"], out, tiny_bundle, decoder="all.v1", force=True, **SMALL)
+    assert "forced)" in text
+    assert "removed because everything is done anew" in text
+    tag([corpus / "a.jsonl"], tmp_path / "clean", tiny_bundle, decoder="all.v1", **SMALL)
+    assert all_rows(out) == all_rows(tmp_path / "clean")
+    assert (out / "job.json").read_text() == (tmp_path / "clean" / "job.json").read_text()
+
+
+def test_force_does_not_take_what_is_somebody_elses(corpus, tmp_path, tiny_bundle):
+    mine = tmp_path / "out" / "documents" / "mine.parquet"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    with pytest.raises(PipelineError, match=r"output.foreign"):
+        tag([corpus / "*"], tmp_path / "out", tiny_bundle, force=True)
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("end", ["failed", "interrupted", "bug"])
+def test_no_table_shows_half_a_shard_after_a_run_that_failed(corpus, tmp_path, tiny_bundle, monkeypatch, end):
+    out, run = tmp_path / "out", inline_engine.run
+
+    def engine(shards, task, settings, listener):
+        first, second = next(shards), next(shards)
+        run(iter([first]), task, settings, listener)
+        publish_bytes(manifest.join(task.output, "annotations", f"{second.name}.parquet"), b"half")
+        raise {
+            "failed": failure({second.name: "why"}, 2),
+            "interrupted": KeyboardInterrupt(),
+            "bug": RuntimeError("a bug"),
+        }[end]
+
+    monkeypatch.setattr(inline_engine, "run", engine)
+    log = tmp_path / "run.log"
+    with pytest.raises((CodedError, KeyboardInterrupt, RuntimeError)):
+        tag([corpus / "*"], out, tiny_bundle, log_json=str(log), **SMALL)
+    assert len(list((out / "annotations").iterdir())) == (2 if end == "bug" else 1)
+    assert [event["reason"] for event in lines(log) if event["event"] == "shard.failed"] == ["why"] * (end == "failed")
+    assert not (out / "report.json").exists()
+    monkeypatch.setattr(inline_engine, "run", run)
+    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+    tag([corpus / "*"], tmp_path / "clean", tiny_bundle, **SMALL)
+    assert all_rows(out) == all_rows(tmp_path / "clean")
+
+
+def test_an_engine_that_loses_shards_is_not_believed(corpus, tmp_path, tiny_bundle, monkeypatch):
+    monkeypatch.setattr(inline_engine, "run", lambda shards, task, settings, listener: list(shards))
+    with pytest.raises(PipelineError, match=r"output.not_readable.*shards were finished, and their entries are gone"):
+        tag([corpus / "*"], tmp_path / "out", tiny_bundle)
+    assert not (tmp_path / "out" / "report.json").exists()
+
+
+class Deaf:
+    """A driver that is gone."""
+
+    started = progressed = finished = retried = failed = lambda *_: None
+
+
+@pytest.fixture
+def orphan(corpus, tmp_path, tiny_bundle, monkeypatch):
+    """Starts an engine that hands out all shards of a run whose driver then dies; returns (shards, task)."""
+
+    def start(**options):
+        handed = []
+
+        def engine(shards, task, settings, listener):
+            handed.extend([list(shards), task])
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(inline_engine, "run", engine)
+            with pytest.raises(KeyboardInterrupt):
+                tag([corpus / "*"], tmp_path / "out", tiny_bundle, **SMALL, **options)
+        return handed
+
+    return start
+
+
+@pytest.mark.parametrize("late", ["before it publishes", "after its last look"])
+@pytest.mark.parametrize("then", ["another cut", "another job"])
+def test_a_worker_of_a_dead_driver_doubles_no_rows(corpus, tmp_path, tiny_bundle, monkeypatch, orphan, late, then):
+    shards, task = orphan()
+    options = SMALL if then == "another cut" else {**SMALL, "decoder": "all.v1", "force": True}
+    if then == "another cut":
+        write_jsonl(corpus / "c.jsonl", documents(2, "c"))
+        (corpus / "a.jsonl").rename(tmp_path / "a.jsonl")
+        write_jsonl(corpus / "a.jsonl", [{"id": "a-new", "text": "Paris"}, *documents(12, "a")])
+    run = inline_engine.run
+
+    def engine(mine, my_task, settings, listener):
+        now = (corpus / "a.jsonl").read_bytes()
+        if then == "another cut":  # It read its input before that changed.
+            (corpus / "a.jsonl").write_bytes((tmp_path / "a.jsonl").read_bytes())
+        old = iter(shard for shard in shards if shard.source.endswith("a.jsonl"))
+        if late == "after its last look":
+            run(old, replace(task, lease=""), settings, Deaf)
+        else:
+            with pytest.raises(
+                PipelineError, match=r"output.lock_lost.*the lock of .*it is now held by spanmarker tag"
+            ):
+                run(old, task, settings, Deaf)
+            assert not list((tmp_path / "out" / "documents").iterdir())
+        (corpus / "a.jsonl").write_bytes(now)
+        run(mine, my_task, settings, listener)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(inline_engine, "run", engine)
+        tag([corpus / "*"], tmp_path / "out", tiny_bundle, **options)
+    tag([corpus / "*"], tmp_path / "clean", tiny_bundle, **options)
+    assert all_rows(tmp_path / "out") == all_rows(tmp_path / "clean")
+    assert report(tmp_path / "out")["output"]["counts"] == report(tmp_path / "clean")["output"]["counts"]
+    assert len(list((tmp_path / "out" / "manifest").iterdir())) == len(
+        list((tmp_path / "clean" / "manifest").iterdir())
+    )
+
+
+def test_a_worker_whose_driver_has_ended_stops_even_if_no_other_run_begins(tmp_path, orphan):
+    shards, task = orphan()
+    with pytest.raises(PipelineError, match=r"output.lock_lost.*nobody"):
+        inline_engine.run(iter(shards), task, None, Deaf)
+    assert not list((tmp_path / "out" / "rejects").iterdir())
+
+
+def test_a_run_that_lost_its_lock_hands_out_no_more_shards(corpus, tmp_path, tiny_bundle, monkeypatch):
+    taken = []
+
+    def engine(shards, task, settings, listener):
+        taken.append(next(shards))
+        (tmp_path / "out" / ".lock").unlink()
+        taken.append(next(shards))
+
+    monkeypatch.setattr(running, "_CHECK_SECONDS", -1.0)
+    monkeypatch.setattr(inline_engine, "run", engine)
+    with pytest.raises(PipelineError, match=r"output.lock_lost"):
+        tag([corpus / "*"], tmp_path / "out", tiny_bundle, **SMALL)
+    assert len(taken) == 1
+
+
+@pytest.mark.parametrize(
+    "step", [(running, "remove"), (reconciling, "keep_only"), (reconciling, "_remove_outputs"), (work, "Work")]
+)
+def test_a_crash_amid_removals_leaves_no_report_that_is_false(corpus, tmp_path, tiny_bundle, monkeypatch, step):
+    out = tmp_path / "out"
+    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+    (corpus / "b.jsonl").unlink()
+
+    def crash(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*step, crash)
+        with pytest.raises(KeyboardInterrupt):
+            tag([corpus / "*"], out, tiny_bundle, prune=True, **SMALL)
+    tag([corpus / "*"], out, tiny_bundle, prune=True, **SMALL)
+    assert report(out)["output"]["counts"]["documents"] == len(rows(out, "documents")) == 12
+
+
+def test_the_report_tells_of_orphans_as_they_are_now(corpus, tmp_path, tiny_bundle):
+    out = tmp_path / "out"
+    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+    assert report(out)["this_run"]["documents_orphaned"] == 0
+    for name in "ab":  # as many shards, but others
+        (corpus / f"{name}.jsonl").rename(tmp_path / name)
+        tag([corpus / "*"], out, tiny_bundle, **SMALL)
+        found = report(out)["this_run"]
+        assert found["documents_orphaned"] == 12
+        assert tag([corpus / "*"], out, tiny_bundle, **SMALL).startswith("Nothing to do")
+        assert report(out)["this_run"] == found
+        (tmp_path / name).rename(corpus / f"{name}.jsonl")
+    before = report(out)["this_run"]["orphaned_digest"]
+    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+    assert report(out)["this_run"]["orphaned_digest"] != before
+    assert report(out)["this_run"]["documents_orphaned"] == 0
+
+
+def test_a_report_of_another_shape_is_made_anew(corpus, tmp_path, tiny_bundle):
+    out = tmp_path / "out"
+    tag([corpus / "*"], out, tiny_bundle)
+    (out / "report.json").write_text('{"this_run": {"shards_left": 0}, "output": {"counts": {"a": 1}}}')
+    tag([corpus / "*"], out, tiny_bundle)
+    assert report(out)["output"]["counts"]["documents"] == 24
+
+
+def test_the_engines_own_word_is_taken_for_what_it_runs_on(corpus, tmp_path, tiny_bundle, monkeypatch):
+    run = inline_engine.run
+
+    def engine(shards, task, settings, listener):
+        started = listener.started
+        monkeypatch.setattr(listener, "started", lambda facts: started({**facts, "workers": "7 elsewhere"}))
+        run(shards, task, settings, listener)
+
+    monkeypatch.setattr(inline_engine, "run", engine)
+    log = tmp_path / "run.log"
+    text = tag([corpus / "*"], tmp_path / "out", tiny_bundle, log_json=str(log), threads=3)
+    assert "device: cpu, workers: 7 elsewhere, threads a worker: 3\n" in text
+    machine = {"device": "cpu", "workers": "7 elsewhere", "threads a worker": "3"}
+    assert report(tmp_path / "out")["machine"] == machine
+    assert [event["machine"] for event in lines(log) if event["event"] == "workers.started"] == [machine]
+
+
+@pytest.mark.parametrize("text", ["-1", "many", "1.5", "101%", "%", "1e3", "", "nan%"])
+def test_a_limit_that_is_none_is_refused_with_the_job(text):
+    with pytest.raises(ValueError, match=r"max_rejects"):
+        TagJob(input=["x"], output="y", max_rejects=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rejects", "documents", "too_many"),
+    [
+        ("0", 0, 9, False),
+        ("0", 1, 9, True),
+        ("10", 10, 10, False),
+        ("10", 11, 900, True),
+        ("1%", 1, 100, False),
+        ("1%", 2, 100, True),
+        ("0.5 %", 1, 199, True),
+        ("100%", 9, 9, False),
+        ("0%", 1, 9, True),
+    ],
+)
+def test_how_many_rejects_are_too_many(text, rejects, documents, too_many):
+    assert MaxRejects.parse(text).passed_by(rejects, documents) is too_many
+    assert TagJob(input=["x"], output="y", max_rejects=text).max_rejects == text
+
+
+def test_a_share_of_rejects_is_told_when_all_is_done(corpus, tmp_path, tiny_bundle):
+    write_jsonl(corpus / "c.jsonl", [{"id": "n", "text": None}, b"{"])
+    out = tmp_path / "out"
+    for _ in range(2):  # The second time there is nothing to do.
+        with pytest.raises(
+            PipelineError, match=r"rejects.too_many.*2 rejects among the 26 documents.*allows 5%\. By"
+        ) as it:
+            tag([corpus / "*"], out, tiny_bundle, max_rejects="5%", **SMALL)
+        assert "broken_json 1" in str(it.value)
+        assert report(out)["output"]["counts"]["documents"] == 26
+    assert tag([corpus / "*"], out, tiny_bundle, max_rejects="8%", **SMALL).startswith("Nothing to do")
+    tag([corpus / "a.jsonl"], tmp_path / "other", tiny_bundle, max_rejects="0")
+
+
+def test_a_number_of_rejects_stops_a_run_early(tmp_path, tiny_bundle):
+    write_jsonl(tmp_path / "in.jsonl", [{"id": n, "text": None} for n in range(200)])
+    out = tmp_path / "out"
+    with pytest.raises(PipelineError, match=r"rejects.too_many.*allows 30. The run stopped there; \d+ shards are left"):
+        tag([tmp_path / "in.jsonl"], out, tiny_bundle, max_rejects="30", **SMALL)
+    run = report(out)["this_run"]
+    assert 0 < run["shards_run"] < run["shards_run"] + run["shards_left"]
+    assert 30 < len(rows(out, "rejects")) < 100
+    tag([tmp_path / "in.jsonl"], out, tiny_bundle, **SMALL)
+    assert len(rows(out, "rejects")) == 200
+
+
+def test_a_file_that_can_not_be_read_is_a_reject(tmp_path, tiny_bundle):
+    (tmp_path / "x.parquet").write_bytes(b"PAR1 no PAR1")
+    with pytest.raises(PipelineError, match=r"rejects.too_many.*unreadable_file 1"):
+        tag([tmp_path / "x.parquet"], tmp_path / "out", tiny_bundle, max_rejects="0%")
+
+
+def test_entries_in_the_table_change_nothing(corpus, tmp_path, tiny_bundle, monkeypatch):
+    monkeypatch.setattr(manifest, "FOLD_AT", 2)
+    out = tmp_path / "out"
+    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+    assert [path.name for path in (out / "manifest").iterdir()] == ["entries.parquet"]
+    before = report(out)["output"]
+    assert tag([corpus / "*"], out, tiny_bundle, **SMALL).startswith("Nothing to do")
+    write_jsonl(corpus / "a.jsonl", documents(14, "a"))
+    tag([corpus / "*"], out, tiny_bundle, **SMALL)
+    assert report(out)["output"]["counts"]["documents"] == before["counts"]["documents"] + 2
+    tag([corpus / "*"], tmp_path / "clean", tiny_bundle, **SMALL)
+    assert_same_rows(all_rows(out), all_rows(tmp_path / "clean"))
+    tabled = pq.read_table(out / "manifest" / "entries.parquet")["shard"].to_pylist()
+    loose = [path.stem for path in (out / "manifest").glob("*.json")]
+    assert sorted(tabled + loose) == sorted(path.stem for path in (out / "documents").iterdir())
+    assert tabled
+    assert loose
+
+
+def tagged(*arguments):
+    """Run `spanmarker tag` in this process, by the engine that has no others."""
+    return spanmarker("tag", "--threads", 1, "--engine", "inline", *arguments)
+
+
+def spanmarker_process(*arguments, **options):
+    command = [sys.executable, "-m", "pipelines.cli", "tag", "--threads", "1", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def ended(process, *codes):
+    """What it printed, having ended with one of these codes."""
+    done = process
+    if isinstance(process, subprocess.Popen):
+        out, err = process.communicate(timeout=300)
+        done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    assert done.returncode in codes, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def wait_for(path):
+    deadline = time.monotonic() + 120
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def arguments(corpus, tmp_path, tiny_bundle):
+    files = ["--metrics", tmp_path / "m.prom", "--log-json", tmp_path / "run.log"]
+    return ["--input", corpus / "*", "--output", tmp_path / "out", "--model", tiny_bundle, *files]
+
+
+def told(tmp_path):
+    """(exit code, success) as the metrics have it, and the last line of the log."""
+    found = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families((tmp_path / "m.prom").read_text())
+        for sample in family.samples
+    }
+    return (found["spanmarker_run_exit_code"], found["spanmarker_run_success"]), lines(tmp_path / "run.log")[-1]
+
+
+def test_exit_codes_of_rejects_and_of_a_good_end(corpus, arguments, tmp_path):
+    write_jsonl(corpus / "c.jsonl", [{"id": "n", "text": None}])
+    for _ in range(2):
+        assert "[rejects.too_many]" in ended(tagged(*arguments, "--max-rejects", "0"), 4)
+        metrics, last = told(tmp_path)
+        assert metrics == (4, 0)
+        assert (last["event"], last["code"], last["exit_code"]) == ("run.failed", "rejects.too_many", 4)
+    assert "Nothing to do" in ended(tagged(*arguments, "--max-rejects", "4%"), 0)
+    metrics, last = told(tmp_path)
+    assert metrics == (0, 1)
+    assert (last["event"], last["reason"]) == ("run.finished", "nothing to do")
+
+
+def test_exit_codes_of_faults_and_of_a_busy_output(arguments, tmp_path):
+    ended(tagged("--nonsense"), 2)
+    assert "5 another run holds the output" in " ".join(ended(tagged("--help"), 0).split())
+    assert "[job.invalid]" in ended(tagged(*arguments, "--max-rejects", "few"), 1)
+    (tmp_path / "out").mkdir()
+    with sole_writer(str(tmp_path / "out"), "the test"):
+        (tmp_path / "m.prom").write_text("of the run at work")
+        assert "[output.busy]" in ended(tagged(*arguments), 5)
+    assert (tmp_path / "m.prom").read_text() == "of the run at work"
+    assert lines(tmp_path / "run.log")[-1]["exit_code"] == 5
+
+
+@pytest.mark.services
+def test_exit_code_of_a_shard_that_failed(corpus, arguments, tmp_path):
+    process = spanmarker_process(*arguments)
+    wait_for(tmp_path / "out" / "plan.jsonl")  # The worker imports torch and loads the model now.
+    write_jsonl(corpus / "b.jsonl", documents(12, "c"))
+    assert "[shards.failed] 1 of 2 shards failed" in ended(process, 3)
+    assert told(tmp_path)[0] == (3, 0)
+    assert [line["event"] for line in lines(tmp_path / "run.log")].count("shard.failed") == 1
+    assert len(list((tmp_path / "out" / "documents").iterdir())) == 1
+
+
+@pytest.mark.services
+def test_exit_code_of_ctrl_c(arguments, tmp_path):
+    process = spanmarker_process(*arguments, start_new_session=True)
+    wait_for(tmp_path / "out" / "plan.jsonl")
+    os.killpg(process.pid, signal.SIGINT)
+    # Python ends itself by the signal, which shells call 130 too, if it came while a string was being executed, as
+    # where dataclasses are defined.
+    ended(process, 130, -signal.SIGINT)
+    metrics, last = told(tmp_path)
+    assert metrics == (130, 0)
+    assert (last["event"], last["exit_code"]) == ("run.failed", 130)

@@ -1,0 +1,206 @@
+"""from_pretrained, save_pretrained and push_to_hub: with folders, and with the hub's client against a small hub."""
+
+import filecmp
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+from huggingface_hub import close_session, constants
+
+from spanmarker_core import Tagger, load
+from spanmarker_core.bundle.hub import FILES
+from spanmarker_core.bundle.reader import read_info
+from spanmarker_core.errors import CoreError
+from tests.services.servers import hub
+
+WORDS = [["Barack", "Obama", "flew", "to", "Paris"]]
+
+
+def code_of(call) -> str:
+    with pytest.raises(CoreError) as caught:
+        call()
+    return caught.value.code
+
+
+def test_a_folder_is_loaded_with_its_options(tiny_bundle, tiny):
+    assert Tagger.from_pretrained(tiny_bundle).tag_words(WORDS) == tiny.tag_words(WORDS)
+    assert Tagger.from_pretrained(str(tiny_bundle), dtype="int8").dtype == "int8"
+    assert code_of(lambda: Tagger.from_pretrained(tiny_bundle, gate="on")) == "call.no_gate"
+
+
+@pytest.mark.parametrize("name", ["nowhere", "../nowhere", "/no/where", "a/b/c", "https://hub/a/b"])
+def test_what_is_no_folder_and_no_repository(name):
+    assert code_of(lambda: Tagger.from_pretrained(name)) == "hub.not_found"
+
+
+def test_a_repository_needs_its_revision():
+    assert code_of(lambda: Tagger.from_pretrained("owner/name")) == "hub.no_revision"
+
+
+def test_a_copy_is_the_same_in_every_byte(tiny_bundle, tmp_path):
+    (tiny_bundle / "notes.txt").write_text("not part of a bundle")
+    model = load(tiny_bundle, dtype="int8")  # loaded in another format than it is stored in
+    assert model.save_pretrained(tmp_path / "copy") == read_info(tiny_bundle).digest
+    names = [name for name in FILES if (tiny_bundle / name).is_file()]
+    assert len(names) == 5
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == sorted(names)
+    assert filecmp.cmpfiles(tiny_bundle, tmp_path / "copy", names, shallow=False)[0] == names
+    assert load(tmp_path / "copy").save_pretrained(tmp_path / "again") == read_info(tiny_bundle).digest
+
+
+def test_nothing_is_written_over(tiny, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    assert code_of(lambda: tiny.save_pretrained(tmp_path)) == "bundle.output_exists"
+
+
+@pytest.mark.parametrize("name", ["copy", "new/copy"])
+def test_a_bundle_that_changed_since_is_not_copied(tiny_bundle, tmp_path, name):
+    bundle = shutil.copytree(tiny_bundle, tmp_path / "bundle")
+    model = load(bundle)
+    with open(bundle / "model.safetensors", "ab") as file:
+        file.write(b"more")
+    assert code_of(lambda: model.save_pretrained(tmp_path / name)) == "bundle.digest_mismatch"
+    assert code_of(lambda: model.push_to_hub("owner/name")) == "bundle.digest_mismatch"
+    (bundle / "config.json").write_text("{}")
+    shutil.rmtree(bundle)
+    assert code_of(lambda: model.save_pretrained(tmp_path / name)) == "bundle.not_found"
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_a_model_that_was_never_stored(tiny):
+    made = Tagger(tiny.config, tiny.packer, tiny.network, tiny.device)
+    assert code_of(lambda: made.save_pretrained("anywhere")) == "hub.not_stored"
+    assert code_of(lambda: made.push_to_hub("owner/name")) == "hub.not_stored"
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    """A small hub, to which this process's client goes."""
+    with hub.running() as running:
+        for name, value in {
+            "ENDPOINT": running.url,
+            "HUGGINGFACE_CO_URL_TEMPLATE": f"{running.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+            "HF_HUB_CACHE": str(tmp_path / "cache"),
+            "HF_HUB_DISABLE_XET": True,
+            "HF_HUB_OFFLINE": False,
+        }.items():
+            monkeypatch.setattr(constants, name, value)
+        monkeypatch.setenv("no_proxy", "*")
+        close_session()  # It may remember that this process is offline.
+        yield running
+        close_session()
+
+
+def test_pushed_and_loaded_again(tiny_bundle, tiny, server):
+    others = {"pytorch_model.bin": b"pickle", "code.py": b"raise"}
+    server.commit("owner/old", others)
+    commit = tiny.push_to_hub("owner/old", token=hub.TOKEN)
+    bundle = {name: (tiny_bundle / name).read_bytes() for name in FILES if (tiny_bundle / name).is_file()}
+    assert server.commits["owner/old"][commit] == bundle | others
+    server.asked.clear()
+    loaded = Tagger.from_pretrained("owner/old", revision=commit).bundle
+    assert loaded.digest == read_info(tiny_bundle).digest
+    assert sorted(path.name for path in loaded.path.iterdir()) == sorted(bundle)
+    assert not [call for call in server.asked if call.endswith((".bin", ".py"))]
+    server.asked.clear()
+    again = Tagger.from_pretrained("owner/old", revision=commit, local_files_only=True).bundle
+    assert (again.path, server.asked) == (loaded.path, [])
+
+
+def test_what_the_hub_refuses(tiny_bundle, tiny, server):
+    damaged = {name: (tiny_bundle / name).read_bytes() for name in FILES if (tiny_bundle / name).is_file()}
+    damaged["config.json"] += b" "
+    server.commit("owner/other", {"config.json": b"{}"})
+    server.commit("owner/damaged", damaged)
+    assert code_of(lambda: tiny.push_to_hub("owner/refused", token="hf_wrong")) == "hub.failed"
+    assert "owner/refused" not in server.commits
+    for name, code in (
+        ("none", "hub.failed"),
+        ("other", "hub.not_a_bundle"),
+        ("damaged", "bundle.digest_mismatch"),
+    ):
+        assert code_of(partial(Tagger.from_pretrained, f"owner/{name}", revision="main")) == code
+
+
+_RUN = """
+import json, sys
+from spanmarker_core import Tagger
+from spanmarker_core.errors import CoreError
+for step, folder, repository, argument in json.loads(sys.argv[1]):
+    try:
+        if step == "push":
+            said = Tagger.from_pretrained(folder).push_to_hub(repository, token=argument)
+        else:
+            bundle = Tagger.from_pretrained(repository, revision=argument).bundle
+            said = [bundle.digest, sorted(path.name for path in bundle.path.iterdir())]
+    except CoreError as error:
+        said = str(error)
+    print(json.dumps(said))
+"""
+
+
+def run(steps, server, home, **environment: str) -> list:
+    """Take steps with the hub's client in a process of its own, which reads at its start where the hub is."""
+    settings = {"HF_ENDPOINT": server.url, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
+    ran = subprocess.run(
+        [sys.executable, "-c", _RUN, json.dumps(steps)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "no_proxy": "*", **settings, **environment},
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+@pytest.mark.services
+def test_pushed_and_loaded_again_in_processes_and_what_the_hub_may_say(tiny_bundle, tmp_path):
+    digest = read_info(tiny_bundle).digest
+    bundle = {name: (tiny_bundle / name).read_bytes() for name in FILES if (tiny_bundle / name).is_file()}
+    # A repository may hold anything; only a bundle's files are taken.
+    others = {"pytorch_model.bin": b"pickle", "code.py": b"raise", "deep/config.json": b"{}"}
+    with hub.running() as server:
+        server.commit("owner/old", others)
+        server.commit("owner/other", {"config.json": b"{}"})
+        server.commit("owner/damaged", {**bundle, "config.json": bundle["config.json"] + b" "})
+        new, old, refused = run(
+            [
+                ("push", str(tiny_bundle), "owner/new", hub.TOKEN),
+                ("push", str(tiny_bundle), "owner/old", hub.TOKEN),
+                ("push", str(tiny_bundle), "owner/refused", "hf_wrong"),
+            ],
+            server,
+            tmp_path,
+        )
+        assert server.commits["owner/new"][new] == bundle
+        assert server.commits["owner/old"][old] == bundle | others
+        assert refused.startswith("[hub.failed] the hub did not give or take owner/refused: ")
+        assert "owner/refused" not in server.commits
+        server.asked.clear()
+        loaded, branch, none, other, damaged = run(
+            [
+                ("load", "", "owner/old", old),
+                ("load", "", "owner/new", "main"),
+                ("load", "", "owner/none", "main"),
+                ("load", "", "owner/other", "main"),
+                ("load", "", "owner/damaged", "main"),
+            ],
+            server,
+            tmp_path,
+        )
+        assert loaded == branch == [digest, sorted(bundle)]
+        assert not [call for call in server.asked if call.endswith((".bin", ".py", "deep/config.json"))]
+        assert none.startswith("[hub.failed] the hub did not give or take owner/none: ")
+        assert other.startswith("[hub.not_a_bundle] owner/other at main")
+        assert damaged.startswith("[bundle.digest_mismatch]")
+        server.asked.clear()
+        steps = [("load", "", "owner/old", old), ("load", "", "owner/none", "main")]
+        cached, none = run(steps, server, tmp_path, HF_HUB_OFFLINE="1")
+        assert cached == [digest, sorted(bundle)]
+        assert none.startswith("[hub.failed]")
+        assert server.asked == []

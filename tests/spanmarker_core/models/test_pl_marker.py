@@ -1,0 +1,160 @@
+"""PL-Marker: the scores of span-marker with the same weights, at the cost of a padded sample a group."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from spanmarker_core import load
+from spanmarker_core.bundle.config_checks import check_config
+from spanmarker_core.data import Sentence, Span
+from spanmarker_core.errors import UnusableError
+from spanmarker_core.evaluation.evaluate import evaluate
+from spanmarker_core.training import train
+from tests.spanmarker_core.models.test_model import batch_of, dense_encoder
+from tests.spanmarker_core.models.test_span_marker_options import (
+    SETTINGS,
+    WORDS,
+    dense_logits,
+    figure_mask,
+    made,
+    windows_of,
+    write_encoder,
+)
+from tests.support.tiny import FAMILIES, GATE, tiny_model
+from tests.support.variants import pairs
+
+
+def both(options=None, family="bert", **overrides):
+    """A PL-Marker and a span-marker of the same weights."""
+    config, network, packer = made(options or {}, family, "pl_marker.v1", **overrides)
+    _, plain, _ = made({"text_features": True}, family, **overrides)
+    plain.load_state_dict(network.state_dict())
+    return config, network, plain, packer
+
+
+@pytest.mark.parametrize(("family", "group"), pairs(FAMILIES, [3, 1, 128, 200]))
+def test_scores_are_those_of_span_marker(family, group):
+    config, network, plain, packer = both({"group": group}, family)
+    batch = batch_of(windows_of(packer), config)
+    assert max(np.diff(batch.spans.offsets)) > 128
+    with torch.no_grad():
+        found, expected = network(batch).logits, plain(batch).logits
+        reference = dense_logits(network, config, batch, text_features=True)
+    assert expected.std() > 0.3
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found, reference, atol=1e-5, rtol=0)
+
+
+def test_equals_one_padded_row_a_group():
+    """As PL-Marker lays it out: text to 60 tokens, 2 · 5 markers, one mask; a sample at a time."""
+    config, network, packer = made({"group": 5}, architecture="pl_marker.v1")
+    encoder, batch = dense_encoder(network, config), batch_of(windows_of(packer), config)
+    first, last = (torch.from_numpy(x).long() for x in (batch.spans.first_token, batch.spans.last_token))
+    rows = []
+    for window, (start, end) in enumerate(zip(batch.spans.offsets[:-1], batch.spans.offsets[1:], strict=True)):
+        text = batch.token_ids[batch.token_offsets[window] : batch.token_offsets[window + 1]]
+        t = len(text)
+        for begin in range(start, end, 5):
+            group = slice(begin, min(begin + 5, end))
+            s = group.stop - begin
+            real = [*range(t), *range(60, 60 + s), *range(65, 65 + s)]
+            ids, positions = torch.zeros(1, 70, dtype=torch.long), torch.zeros(1, 70, dtype=torch.long)
+            ids[0, :t], ids[0, 60 : 60 + s], ids[0, 65 : 65 + s] = text, config.start_marker_id, config.end_marker_id
+            positions[0, :t] = torch.arange(t)
+            positions[0, 60 : 60 + s], positions[0, 65 : 65 + s] = first[group], last[group]
+            seen = torch.eye(70, dtype=torch.bool)
+            seen[torch.tensor(real)[:, None], torch.tensor(real)] = figure_mask("paired", t, s)
+            mask = torch.where(seen, 0.0, torch.finfo(torch.float32).min)[None, None]
+            with torch.no_grad():
+                states = encoder(input_ids=ids, position_ids=positions, attention_mask=mask).last_hidden_state[0]
+            parts = states[60 : 60 + s], states[65 : 65 + s], states[first[group]], states[last[group]]
+            rows.append(torch.cat(parts, dim=-1))
+    with torch.no_grad():
+        expected = network.classifier(torch.cat(rows))
+        torch.testing.assert_close(network(batch).logits, expected, atol=1e-5, rtol=0)
+
+
+def test_its_cost_is_a_padded_sample_a_group():
+    """Tokens that go through the encoder: each window's text once, and markers; or 60 + 256 for each 128 spans."""
+    config, network, plain, packer = both()
+    batch = batch_of(windows_of(packer), config)
+    counts = {}
+    for name, model in (("pl", network), ("plain", plain)):
+        sizes = []
+        embeddings = model.encoder.get_input_embeddings()
+        embeddings.register_forward_hook(lambda module, args, output, sizes=sizes: sizes.append(args[0].numel()))
+        with torch.no_grad():
+            model(batch)
+        counts[name] = sum(sizes)
+    n_spans = np.diff(batch.spans.offsets)
+    assert n_spans.tolist() == [45, 1, 27, 10, 141]
+    assert counts["pl"] == (1 + 1 + 1 + 1 + 2) * (60 + 256)
+    assert counts["plain"] == len(batch.token_ids) + 2 * n_spans.sum()
+
+
+@pytest.mark.parametrize("size", [1, 100, 300, 10_000])
+def test_chunks_change_nothing(size):
+    config, network, packer = made({"group": 8}, architecture="pl_marker.v1")
+    batch = batch_of(windows_of(packer), config)
+    with torch.no_grad():
+        torch.testing.assert_close(network(batch, spans_a_chunk=size).logits, network(batch).logits, atol=1e-5, rtol=0)
+
+
+def test_batch_composition_and_order_change_nothing():
+    config, network, packer = made({}, architecture="pl_marker.v1")
+    windows = windows_of(packer)
+    offsets = batch_of(windows, config).spans.offsets
+    with torch.no_grad():
+        whole = network(batch_of(windows, config)).logits
+        for members in ([3], [4, 1], [2, 0, 3, 1]):
+            part = network(batch_of(windows.take(np.array(members)), config)).logits
+            expected = torch.cat([whole[offsets[i] : offsets[i + 1]] for i in members])
+            torch.testing.assert_close(part, expected, atol=1e-5, rtol=0)
+
+
+def test_a_gate_only_leaves_out():
+    config, network, packer = made({"group": 4}, architecture="pl_marker.v1", gate=GATE)
+    batch = batch_of(windows_of(packer), config)
+    with torch.no_grad():
+        every, some = network(batch), network(batch, 0.5)
+    assert 0 < len(some.kept) < len(batch.spans)
+    torch.testing.assert_close(some.logits, every.logits[some.kept], atol=1e-5, rtol=0)
+
+
+def test_gradient_reaches_every_parameter():
+    config, network, packer = made({}, architecture="pl_marker.v1")
+    network.train()
+    batch = batch_of(windows_of(packer), config)
+    network(batch).logits.square().sum().backward()
+    without = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    assert without == []
+    network.zero_grad()
+    network(replace(batch, spans=batch.spans.take(np.zeros(0, np.int64)))).logits.sum().backward()
+    assert [name for name, p in network.named_parameters() if p.grad is None] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "overrides", "reason"),
+    [
+        ({}, {"pair_layers": 1}, "pl_marker pairs in all layers"),
+        ({"group": 0}, {}, "group is 0, not a whole number"),
+        ({"attention": "paired"}, {}, "attention is no option of this architecture"),
+    ],
+)
+def test_refuses_what_it_has_not(options, overrides, reason):
+    config, _, _ = tiny_model()
+    with pytest.raises(UnusableError, match=reason):
+        check_config(replace(config, architecture="pl_marker.v1", options=options, **overrides))
+
+
+def test_learns_is_stored_and_tags_as_it_did(tmp_path):
+    """Gold that lies in the first sentence's words, and the markers start from [MASK] and "entity"."""
+    path = write_encoder(tmp_path / "encoder", "bert")
+    data = [Sentence(f"d{number}", 0, words, [Span(0, 1, "person")]) for number, words in enumerate(WORDS)]
+    settings = replace(SETTINGS, architecture="pl_marker.v1", options={"group": 64}, max_tokens=24, epochs=15)
+    result = train(data, data, path, tmp_path / "bundle", settings, log=lambda line: None)
+    model = load(tmp_path / "bundle")
+    assert evaluate(model, data) == result.dev
+    assert result.dev.micro.f1 == 1.0
