@@ -17,7 +17,7 @@ from tokenizers import AddedToken, Tokenizer
 from torch import Tensor
 
 from spanmarker_core.bundle.config import ModelConfig
-from spanmarker_core.bundle.reader import CONFIG, TOKENIZER, WEIGHTS, read_config, read_info, seal
+from spanmarker_core.bundle.reader import CONFIG, TOKENIZER, WEIGHTS, read_config, read_info, write_digests
 
 #: Encoders that `span_marker` runs: it hands every one token type ids.
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
@@ -46,7 +46,7 @@ def with_limits(bundle: Path, output: Path, **limits: int) -> Path:
     config = read_config(json.dumps({**values, **limits}), str(bundle))  # refuses what the encoder can't
     shutil.copytree(bundle, output, dirs_exist_ok=True)
     (output / CONFIG).write_text(config.to_json(), encoding="utf-8")
-    seal(output)
+    write_digests(output)
     return output
 
 

@@ -24,10 +24,10 @@ from pathlib import Path
 
 from pipelines.output import manifest
 from pipelines.output import manifest_table as folded
-from pipelines.output.digest_set import NameSet, pages
-from pipelines.output.layout import ROWS, table_path
+from pipelines.output.digest_set import DigestSet, pages
+from pipelines.output.layout import TAG_TABLES, table_path
 from pipelines.output.manifest import commit, committed_entry, find_done, fold, identity_digest, make_folders, plan_path
-from pipelines.output.pending_shards import find_work
+from pipelines.output.pending_shards import find_pending
 from pipelines.output.plan_file import save_plan
 from pipelines.output.reconcile import reconcile
 from pipelines.report.totals import Totals
@@ -38,7 +38,7 @@ IDENTITY = {"model": "made up", "code": "made up"}
 JOB = identity_digest(IDENTITY)
 SHARDS_A_FILE = 100
 #: Entries that are files when a run begins: just more than are left so.
-LOOSE = manifest.FOLD_AT + 1
+LOOSE = manifest.COMPACT_AT + 1
 SIZES = (10_000, 100_000, 1_000_000)
 
 
@@ -93,7 +93,7 @@ def entry_of(shard: Shard) -> Entry:
         labels=dict.fromkeys(("art", "location", "organization", "person"), number % 1000),
         seconds=dict.fromkeys(("check", "encode", "pack", "read", "split", "tag", "wait", "write"), number / 1000000.0),
         peak_rss_bytes=1_000_000_000 + number,
-        outputs={table.name: Output(2000, 0, _digest(shard.name, table.name)) for table in ROWS},
+        outputs={table.name: Output(2000, 0, _digest(shard.name, table.name)) for table in TAG_TABLES},
         versions={"code": "0.1.0", "torch": "2.13.0", "transformers": "5.24.0", "sentencex": "1.0.10"},
     )
 
@@ -102,7 +102,7 @@ def make(folder: str, count: int) -> None:
     """Lay out an output in which `count` shards are done, all but LOOSE of them in the table."""
     make_folders(folder)
     for shard in shards(count):
-        for table in ROWS:
+        for table in TAG_TABLES:
             os.close(os.open(table_path(folder, table.name, shard.name), os.O_CREAT | os.O_WRONLY))
     tabled = shards(count - LOOSE)
     folded.replace(folder, (folded.batch_of([entry_of(shard) for shard in page]) for page in pages(tabled)))
@@ -111,7 +111,7 @@ def make(folder: str, count: int) -> None:
 
 
 def _reconcile(folder: str, count: int) -> None:
-    found = reconcile(folder, NameSet.of(shard.name for shard in shards(count)), JOB)
+    found = reconcile(folder, DigestSet.of(shard.name for shard in shards(count)), JOB)
     assert (len(found.done), found.superseded, len(found.damaged)) == (count, 0, 0)
 
 
@@ -120,7 +120,7 @@ def _find_work(folder: str, count: int, **changed: str) -> None:
         yield from shards(SHARDS_A_FILE, **changed)
         yield from shards(count - SHARDS_A_FILE, SHARDS_A_FILE)
 
-    work = find_work(folder, now(), IDENTITY, JOB, prune=False, force=False, before_removal=lambda: None)
+    work = find_pending(folder, now(), IDENTITY, JOB, prune=False, force=False, before_removal=lambda: None)
     expected = SHARDS_A_FILE if changed else 0
     assert (work.left, work.state.superseded) == (expected, expected), work.intent
 
@@ -138,7 +138,7 @@ def _lookups(folder: str, count: int) -> None:
         assert committed_entry(folder, shard.name) is not None
 
 
-STEPS: dict[str, tuple[str, Callable[[str, int], object]]] = {
+SAMPLE_TABLES: dict[str, tuple[str, Callable[[str, int], object]]] = {
     "bare": ("start, with imports", lambda folder, count: None),
     "plan": ("make and save the plan", lambda folder, count: save_plan(plan_path(folder), shards(count), IDENTITY)),
     "make": ("(make up entries and outputs)", make),
@@ -155,7 +155,7 @@ STEPS: dict[str, tuple[str, Callable[[str, int], object]]] = {
 def step(name: str, folder: str, count: int) -> None:
     """Do a step and print what it took."""
     start, cpu = time.perf_counter(), time.process_time()
-    STEPS[name][1](folder, count)
+    SAMPLE_TABLES[name][1](folder, count)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({"seconds": seconds, "cpu": cpu, "peak_rss_mb": round(peak / 1e6)}))
@@ -167,7 +167,7 @@ def measure(folder: str, count: int) -> None:
         f"\n{count:,} shards\n\n| step | seconds | of a processor | peak memory, MB |\n| --- | --- | --- | --- |",
         flush=True,
     )
-    for name, (meaning, _) in STEPS.items():
+    for name, (meaning, _) in SAMPLE_TABLES.items():
         command = [sys.executable, "-m", __spec__.name, str(count), "--step", name, "--keep", folder]
         found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
         print(
@@ -183,7 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("shards", nargs="*", type=int, default=SIZES)
     parser.add_argument("--keep", help="folder to work in; else one that is removed")
-    parser.add_argument("--step", choices=STEPS)
+    parser.add_argument("--step", choices=SAMPLE_TABLES)
     arguments = parser.parse_args()
     if arguments.step:
         step(arguments.step, arguments.keep, arguments.shards[0])

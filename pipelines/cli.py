@@ -68,10 +68,10 @@ def main() -> None:
     except CodedError as error:
         _fail(error)
     except OSError as error:
-        from pipelines.storage import StoreFault, is_storage_fault
+        from pipelines.storage import StorageError, is_storage_error
 
-        of_storage = isinstance(error, StoreFault | PermissionError | TimeoutError | ConnectionError)
-        if not of_storage and not (type(error) is OSError and is_storage_fault(error)):
+        of_storage = isinstance(error, StorageError | PermissionError | TimeoutError | ConnectionError)
+        if not of_storage and not (type(error) is OSError and is_storage_error(error)):
             raise  # A bug, whose traceback is wanted.
         _fail(PipelineError("storage.failed", reason=error))
     finally:

@@ -37,7 +37,7 @@ class UnusableError(Exception):
 
 
 @contextmanager
-def refusing(code: str, **values: object) -> Iterator[None]:
+def as_core_error(code: str, **values: object) -> Iterator[None]:
     """Turn an `UnusableError` into a `CoreError` with this code; its `problem` is what was said."""
     try:
         yield
@@ -46,7 +46,7 @@ def refusing(code: str, **values: object) -> Iterator[None]:
 
 
 @contextmanager
-def unusable(what: str) -> Iterator[None]:
+def wrap_errors(what: str) -> Iterator[None]:
     """Turn whatever another library raises over what it was given into an `UnusableError`.
 
     tokenizers, safetensors, torch and a hundred model types each have their own exceptions, bare ones too.

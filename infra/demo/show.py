@@ -10,14 +10,14 @@ import pyarrow.dataset as ds
 from rich.console import Console
 from rich.table import Table
 
-ROWS = 12
+TAG_TABLES = 12
 COLUMNS = ("document_id", "char_start", "char_end", "label", "score", "text")
 
 
 def main(output: str) -> None:
     """Print rows from all over the table, evenly spaced."""
     annotations = ds.dataset(f"{output}/annotations").to_table(columns=list(COLUMNS))
-    shown = min(ROWS, annotations.num_rows)
+    shown = min(TAG_TABLES, annotations.num_rows)
     places = pa.array([number * annotations.num_rows // shown for number in range(shown)], pa.int64())
     table = Table(*COLUMNS, title=f"{shown} of {annotations.num_rows:,} rows")
     for row in annotations.take(places).to_pylist():

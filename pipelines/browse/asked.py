@@ -81,7 +81,7 @@ class Asked:
         return _known(self.text("shard"), catalogue)
 
     def place(self, name: str, catalogue: Catalogue) -> Place | None:
-        """Return a place, as `place_words` spells it, in a finished shard; None if there is none."""
+        """Return a place, as `describe_place` spells it, in a finished shard; None if there is none."""
         text = self.text(name)
         if not text:
             return None
@@ -97,10 +97,10 @@ def _known(shard: str, catalogue: Catalogue) -> str:
     return shard
 
 
-def place_words(place: Place) -> str:
+def describe_place(place: Place) -> str:
     """Return a place as addresses spell it.
 
-    >>> place_words(Place("a-00000-0123456789abcdef", 7))
+    >>> describe_place(Place("a-00000-0123456789abcdef", 7))
     'a-00000-0123456789abcdef:7'
     """
     return f"{place.shard}:{place.row}"

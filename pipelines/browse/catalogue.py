@@ -12,7 +12,7 @@ from datetime import datetime
 import numpy as np
 
 from pipelines.errors import PipelineError
-from pipelines.output.layout import ROWS, tables_of
+from pipelines.output.layout import TAG_TABLES, tables_of
 from pipelines.output.manifest import find_done, identity_digest, plan_path, read_entries
 from pipelines.output.plan_file import plan_identity
 from pipelines.storage import absolute, exists, join
@@ -82,9 +82,9 @@ def read_catalogue(folder: str) -> Catalogue:
     """
     catalogue = Catalogue(_identity(folder))
     job = identity_digest(catalogue.identity)
-    rows = {table.name: array("q") for table in ROWS}
-    having: dict[str, dict[str, array[int]]] = {table.name: {} for table in ROWS}
-    catalogue.totals = {table.name: Counter() for table in ROWS}
+    rows = {table.name: array("q") for table in TAG_TABLES}
+    having: dict[str, dict[str, array[int]]] = {table.name: {} for table in TAG_TABLES}
+    catalogue.totals = {table.name: Counter() for table in TAG_TABLES}
     for entry in read_entries(folder, find_done(folder).done):
         if entry.job != job:
             continue  # A run with --force was interrupted before it removed them.
@@ -105,7 +105,7 @@ def read_catalogue(folder: str) -> Catalogue:
 
 def _identity(folder: str) -> dict[str, str]:
     identity = plan_identity(plan_path(folder))
-    if tables_of(identity) != ROWS:
+    if tables_of(identity) != TAG_TABLES:
         raise PipelineError("browse.not_tagged", path=folder)
     return identity
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pipelines.browse.asked import Asked, address, place_words
+from pipelines.browse.asked import Asked, address, describe_place
 from pipelines.browse.catalogue import Catalogue, LiveCatalogue
 from pipelines.browse.document import document_values
 from pipelines.browse.parts import in_sentence
@@ -16,7 +16,7 @@ from pipelines.pages import render
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 
 #: Rows of a page.
-ROWS = 25
+TAG_TABLES = 25
 #: Seconds that the sources of a page of entities may take.
 _CONTEXT_SECONDS = 2.0
 
@@ -210,7 +210,7 @@ class _Listing:
     @classmethod
     def of(cls, questions: Questions, catalogue: Catalogue, wanted: Wanted, asked: Asked) -> "_Listing":
         after = asked.place("after", catalogue)
-        page = questions.page(catalogue, wanted, after, ROWS)
+        page = questions.page(catalogue, wanted, after, TAG_TABLES)
         known = not wanted.text and wanted.least is None and wanted.most is None
         count, whole, by_value = None, True, list[tuple[str, int]]()
         if known or asked.flag("count"):
@@ -229,7 +229,7 @@ class _Listing:
         fields = {"q": wanted.text, name: wanted.value, "least": wanted.least, "most": wanted.most, **more}
         return {
             "fields": fields,
-            "next": address(path, **fields, after=place_words(after)) if after is not None else "",
+            "next": address(path, **fields, after=describe_place(after)) if after is not None else "",
             "begin": "" if self.first else address(path, **fields),
             "count_all": address(path, **fields, count=1) if self.count is None else "",
             "whole": self.page.whole,

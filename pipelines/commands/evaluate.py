@@ -41,7 +41,7 @@ def evaluate(
     from pipelines.report.predictions import PREDICTIONS, is_predictions
     from pipelines.storage import absolute
     from spanmarker_core import load
-    from spanmarker_core.bundle.config import gate_words
+    from spanmarker_core.bundle.config import describe_gate
     from spanmarker_core.bundle.reader import read_info
     from spanmarker_core.data import read_annotated
     from spanmarker_core.evaluation.evaluate import evaluate as score
@@ -79,7 +79,7 @@ def evaluate(
         "context": info.config.context.policy,
         "decoder": decoder or info.config.decoder,
         "threshold": info.config.threshold if threshold is None else threshold,
-        "gate": gate_words(tagger.gate_threshold),
+        "gate": describe_gate(tagger.gate_threshold),
         "scored_spans": f"{tagger.work['scored_candidates']:,} of {candidates:,} candidates" if candidates else "none",
         "device": str(tagger.device),
         "dtype": dtype,

@@ -16,8 +16,8 @@ def status(
     from rich.table import Column, Table
 
     from pipelines.errors import PipelineError
-    from pipelines.output.digest_set import NameSet
-    from pipelines.output.layout import ANNOTATED, STEPS, tables_of
+    from pipelines.output.digest_set import DigestSet
+    from pipelines.output.layout import SAMPLE_TABLES, TRAINING_TABLES, tables_of
     from pipelines.output.manifest import committed_entry, find_done, plan_path, planned, read_entries
     from pipelines.output.plan_file import plan_identity
     from pipelines.report.totals import Totals
@@ -28,14 +28,14 @@ def status(
         raise PipelineError("output.not_a_job", path=folder, file="plan.jsonl")
     done = find_done(folder).done
     names = ["documents", "tagged", "empty", "rejected", "unreadable", "entities"]
-    if tables_of(plan_identity(plan_path(folder))) in (STEPS, ANNOTATED):
+    if tables_of(plan_identity(plan_path(folder))) in (SAMPLE_TABLES, TRAINING_TABLES):
         names = ["documents", "prepared", "empty", "rejected", "unreadable", "windows"]
     table = Table(Column("shard", overflow="fold"), "state", *names, box=None)
     for shard in itertools.islice(planned(folder), _MAX_ROWS):
         entry = committed_entry(folder, shard.name) if shard.name in done else None
         numbers = [f"{entry.counts[name]:,}" for name in names] if entry is not None else []
         table.add_row(shard.name, "done" if entry is not None else "left", *numbers)
-    plan = NameSet.of(shard.name for shard in planned(folder))
+    plan = DigestSet.of(shard.name for shard in planned(folder))
     count, totals = len(plan), Totals.over(read_entries(folder, plan & done))
     if count > _MAX_ROWS:
         table.add_row(f"and {count - _MAX_ROWS:,} more")

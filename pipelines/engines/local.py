@@ -17,7 +17,7 @@ from multiprocessing.process import BaseProcess
 
 from pipelines.engines import TRIES, Listener, Settings, Tries, refuse_memory
 from pipelines.errors import PipelineError
-from pipelines.processes.children import start, when_parent_ends
+from pipelines.processes.children import exit_with_parent, start
 from pipelines.processes.exit_codes import describe_exit
 from pipelines.processes.thread_limits import prepare_process
 from pipelines.shards.model import LOAD_SECONDS
@@ -169,7 +169,7 @@ class _Pool:
 
 def work(connection: Connection, task: Task) -> None:
     """A worker's life: load the model, say so, then shard after shard until told that there are no more."""
-    when_parent_ends(lambda: os._exit(1))
+    exit_with_parent(lambda: os._exit(1))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for what it starts itself
     prepare_process(task.threads)
     try:

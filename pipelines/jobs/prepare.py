@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from pipelines.jobs.base import CorpusJob
-from pipelines.output.layout import STEPS
+from pipelines.output.layout import SAMPLE_TABLES
 from spanmarker_core.bundle.reader import BundleInfo
 
 
@@ -15,5 +15,5 @@ class PrepareJob(CorpusJob):
 
     def identity(self, info: BundleInfo) -> dict[str, str]:
         """Return everything but the inputs that decides the samples."""
-        versions = {f"schema.{table.name}": str(table.version) for table in STEPS}
+        versions = {f"schema.{table.name}": str(table.version) for table in SAMPLE_TABLES}
         return {**super().identity(info), **versions}

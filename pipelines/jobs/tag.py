@@ -11,10 +11,10 @@ from pydantic import (
 
 from pipelines.jobs.base import CorpusJob
 from pipelines.jobs.reject_limit import MaxRejects
-from pipelines.output.layout import ROWS
+from pipelines.output.layout import TAG_TABLES
 from pipelines.storage import absolute
 from pipelines.task import TagTask
-from spanmarker_core.bundle.config import decoder_of, gate_threshold, gate_words
+from spanmarker_core.bundle.config import decoder_of, describe_gate, gate_threshold
 from spanmarker_core.bundle.reader import BundleInfo
 
 
@@ -65,9 +65,9 @@ class TagJob(CorpusJob):
             **super().identity(info),
             "decoder": decoder_of(info.config, self.decoder),
             "threshold": str(threshold),
-            "gate": gate_words(gate_threshold(info.config, self.gate, info.path)),
+            "gate": describe_gate(gate_threshold(info.config, self.gate, info.path)),
             "dtype": self.dtype,
-            **{f"schema.{table.name}": str(table.version) for table in ROWS},
+            **{f"schema.{table.name}": str(table.version) for table in TAG_TABLES},
         }
 
     def task(self, info: BundleInfo, digest: str, samples_job: str = "") -> TagTask:

@@ -29,7 +29,7 @@ def pages(items: Iterable[Item], size: int = PAGE) -> Iterator[list[Item]]:
         yield page
 
 
-def keys_of(names: Iterable[str | bytes]) -> np.ndarray:
+def digests_of(names: Iterable[str | bytes]) -> np.ndarray:
     """Return the names' keys, uint64, in order."""
     digests = b"".join(
         hashlib.blake2b(
@@ -40,11 +40,11 @@ def keys_of(names: Iterable[str | bytes]) -> np.ndarray:
     return np.frombuffer(digests, np.dtype("<u8"))
 
 
-class NameSet:
+class DigestSet:
     """A set of names that can tell what is in it, and no longer what it is called.
 
-    >>> names = NameSet.of(["a", "b"])
-    >>> "a" in names, "c" in names, len(names - NameSet.of(["a"]))
+    >>> names = DigestSet.of(["a", "b"])
+    >>> "a" in names, "c" in names, len(names - DigestSet.of(["a"]))
     (True, False, 1)
     """
 
@@ -53,11 +53,11 @@ class NameSet:
         self.keys = np.unique(np.asarray(keys, np.uint64))
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> "NameSet":
+    def of(cls, names: Iterable[str]) -> "DigestSet":
         """Return the set of these names; holds a page of them at a time."""
         keys = array("Q")
         for page in pages(names):
-            keys.frombytes(keys_of(page).tobytes())
+            keys.frombytes(digests_of(page).tobytes())
         return cls(keys)
 
     @property
@@ -75,27 +75,27 @@ class NameSet:
     def among(self, names: Iterable[str]) -> Iterator[str]:
         """Yield those of the names that are in the set; reads a page of them ahead."""
         for page in pages(names):
-            yield from itertools.compress(page, self.mask(keys_of(page)))
+            yield from itertools.compress(page, self.mask(digests_of(page)))
 
     def missing(self, names: Iterable[str]) -> Iterator[str]:
         """Yield those of the names that are not in the set; reads a page of them ahead."""
         for page in pages(names):
-            yield from itertools.compress(page, ~self.mask(keys_of(page)))
+            yield from itertools.compress(page, ~self.mask(digests_of(page)))
 
     def __contains__(self, name: str) -> bool:
-        return bool(self.mask(keys_of([name]))[0])
+        return bool(self.mask(digests_of([name]))[0])
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __sub__(self, other: "NameSet") -> "NameSet":
-        return NameSet(self.keys[~other.mask(self.keys)])
+    def __sub__(self, other: "DigestSet") -> "DigestSet":
+        return DigestSet(self.keys[~other.mask(self.keys)])
 
-    def __and__(self, other: "NameSet") -> "NameSet":
-        return NameSet(self.keys[other.mask(self.keys)])
+    def __and__(self, other: "DigestSet") -> "DigestSet":
+        return DigestSet(self.keys[other.mask(self.keys)])
 
-    def __or__(self, other: "NameSet") -> "NameSet":
-        return NameSet(np.concatenate([self.keys, other.keys]))
+    def __or__(self, other: "DigestSet") -> "DigestSet":
+        return DigestSet(np.concatenate([self.keys, other.keys]))
 
 
 class Sizes:
@@ -103,7 +103,7 @@ class Sizes:
 
     def __init__(self, keys: "np.ndarray | array[int]", sizes: "np.ndarray | array[int]") -> None:
         keys, order = np.unique(np.asarray(keys, np.uint64), return_index=True)
-        self.names = NameSet(keys)
+        self.names = DigestSet(keys)
         self.sizes = np.asarray(sizes, np.int64)[order]
 
     @classmethod
@@ -111,7 +111,7 @@ class Sizes:
         """Return what these pairs of name and number say; holds a page of them at a time."""
         keys, numbers = array("Q"), array("q")
         for page in pages(sizes):
-            keys.frombytes(keys_of(name for name, _ in page).tobytes())
+            keys.frombytes(digests_of(name for name, _ in page).tobytes())
             numbers.extend(size for _, size in page)
         return cls(keys, numbers)
 

@@ -4,14 +4,14 @@ from pipelines.storage import join
 from schemas import ANNOTATED_SAMPLES, ANNOTATIONS, DOCUMENTS, GOLD_PROBLEMS, PREPARED, REJECTS, SAMPLES, Table
 
 #: Tables of a `spanmarker tag`, Parquet, in the order in which they are told of.
-ROWS = (ANNOTATIONS, DOCUMENTS, REJECTS)
+TAG_TABLES = (ANNOTATIONS, DOCUMENTS, REJECTS)
 #: Tables of a `spanmarker prepare`, Arrow IPC.
-STEPS = (SAMPLES, PREPARED)
+SAMPLE_TABLES = (SAMPLES, PREPARED)
 #: Tables of a `spanmarker prepare --annotated`; the first is Arrow IPC.
-ANNOTATED = (ANNOTATED_SAMPLES, DOCUMENTS, REJECTS, GOLD_PROBLEMS)
-TABLES = tuple(dict.fromkeys(ROWS + STEPS + ANNOTATED))
+TRAINING_TABLES = (ANNOTATED_SAMPLES, DOCUMENTS, REJECTS, GOLD_PROBLEMS)
+TABLES = tuple(dict.fromkeys(TAG_TABLES + SAMPLE_TABLES + TRAINING_TABLES))
 
-_IPC = (*STEPS, ANNOTATED_SAMPLES)
+_IPC = (*SAMPLE_TABLES, ANNOTATED_SAMPLES)
 _ENDINGS = {table.name: ".arrow" if table in _IPC else ".parquet" for table in TABLES}
 
 
@@ -27,5 +27,5 @@ def table_ending(table: str) -> str:
 
 def tables_of(identity: dict[str, str]) -> tuple[Table, ...]:
     """Return the tables that the job with this identity writes."""
-    first = ((tables[0].name, tables) for tables in (STEPS, ANNOTATED))
-    return next((tables for name, tables in first if f"schema.{name}" in identity), ROWS)
+    first = ((tables[0].name, tables) for tables in (SAMPLE_TABLES, TRAINING_TABLES))
+    return next((tables for name, tables in first if f"schema.{name}" in identity), TAG_TABLES)

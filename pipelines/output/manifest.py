@@ -33,8 +33,8 @@ import pyarrow.compute as pc
 
 from pipelines.errors import PipelineError
 from pipelines.output import manifest_table as folded
-from pipelines.output.digest_set import NameSet, Sizes, keys_of, pages
-from pipelines.output.layout import ROWS, TABLES, table_ending, table_path
+from pipelines.output.digest_set import DigestSet, Sizes, digests_of, pages
+from pipelines.output.layout import TABLES, TAG_TABLES, table_ending, table_path
 from pipelines.output.plan_file import read_plan
 from pipelines.storage import (
     exists,
@@ -43,12 +43,12 @@ from pipelines.storage import (
     make_folder,
     names_in,
     publish_bytes,
-    reaching,
     read_all,
     remove,
     resolve,
     size_of,
     sizes_in,
+    translate_storage_errors,
     writing,
 )
 from schemas import Table
@@ -56,7 +56,7 @@ from schemas.manifest import ENTRIES, Entry
 from schemas.shards import Shard
 
 #: Entries that are files of their own, past which they are moved into the table.
-FOLD_AT = 1000
+COMPACT_AT = 1000
 _SHARD_NAME = re.compile(r"[A-Za-z0-9_]{0,48}-[0-9]{5,}-[0-9a-f]{16}")
 _READ_AT_ONCE = 256  # entries
 _HELD_BYTES = 1 << 20  # of names of entries that are files; the rest is put on disk
@@ -82,7 +82,7 @@ def is_shard_name(name: str) -> bool:
     return _SHARD_NAME.fullmatch(name) is not None
 
 
-def make_folders(output: str, tables: tuple[Table, ...] = ROWS) -> None:
+def make_folders(output: str, tables: tuple[Table, ...] = TAG_TABLES) -> None:
     """Make the folders of an output that holds these tables."""
     for name in [*(table.name for table in tables), "manifest"]:
         make_folder(join(output, name))
@@ -128,7 +128,7 @@ def committed_names(output: str) -> Iterator[str]:
         yield name
 
 
-def read_entries(output: str, wanted: NameSet | None = None) -> Iterator[Entry]:
+def read_entries(output: str, wanted: DigestSet | None = None) -> Iterator[Entry]:
     """Yield the entries of finished shards, or of those among them that are wanted, sorted by name."""
     for batch in entry_rows(output, ["shard", "entry"]):
         if wanted is not None:
@@ -154,7 +154,7 @@ def entry_rows(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
                 held.write(f"{name}\n".encode())
                 yield name
 
-        loose = NameSet.of(kept())
+        loose = DigestSet.of(kept())
         held.seek(0)
         names = (line.decode().rstrip("\n") for line in held)
         files = (_loose_rows(output, page).select(columns) for page in pages(names, _READ_AT_ONCE))
@@ -163,8 +163,8 @@ def entry_rows(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
 
 
 def shard_keys(rows: pa.RecordBatch) -> np.ndarray:
-    """Return the keys, as in NameSet, of rows of ENTRIES."""
-    return keys_of(rows["shard"].to_pylist())
+    """Return the keys, as in DigestSet, of rows of ENTRIES."""
+    return digests_of(rows["shard"].to_pylist())
 
 
 def planned(output: str) -> Iterator[Shard]:
@@ -177,7 +177,7 @@ def planned(output: str) -> Iterator[Shard]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class OutputContents:
     """What is in an output folder.
 
     Attributes:
@@ -186,12 +186,12 @@ class Found:
         sizes: the output files by table.
     """
 
-    committed: NameSet
-    done: NameSet
+    committed: DigestSet
+    done: DigestSet
     sizes: dict[str, Sizes]
 
 
-def find_done(output: str) -> Found:
+def find_done(output: str) -> OutputContents:
     """Hold the entries against the files that are there."""
     sizes = output_sizes(output)
     committed, done = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
@@ -199,7 +199,7 @@ def find_done(output: str) -> Found:
         keys = shard_keys(rows)
         committed.append(keys)
         done.append(keys[_whole(rows, keys, sizes)])
-    return Found(NameSet(np.concatenate(committed)), NameSet(np.concatenate(done)), sizes)
+    return OutputContents(DigestSet(np.concatenate(committed)), DigestSet(np.concatenate(done)), sizes)
 
 
 def output_sizes(output: str) -> dict[str, Sizes]:
@@ -227,14 +227,14 @@ def _whole(rows: pa.RecordBatch, keys: np.ndarray, sizes: dict[str, Sizes]) -> n
 
 def fold(output: str) -> None:
     """Move entries into the table if many are files of their own. Only for whoever holds the output's lock."""
-    loose = NameSet.of(loose_names(output))
-    if len(loose) <= FOLD_AT:
+    loose = DigestSet.of(loose_names(output))
+    if len(loose) <= COMPACT_AT:
         return
     folded.replace(output, entry_rows(output, ENTRIES.schema.names))
     remove_entries(output, loose.among(loose_names(output)))
 
 
-def keep_only(output: str, kept: NameSet) -> None:
+def keep_only(output: str, kept: DigestSet) -> None:
     """Remove the entries of all other shards; their outputs are then what nobody speaks for.
 
     Only for whoever holds the output's lock.
@@ -279,7 +279,7 @@ def _entry_path(output: str, shard: str) -> str:
 def _loose(output: str) -> Iterator[str]:
     """Yield what `loose_names` does, sorted. With their ending they sort so too, since no such name begins another."""
     folder = join(output, "manifest")
-    with reaching(folder):
+    with translate_storage_errors(folder):
         for found in listing(*resolve(folder)):
             name = found.path.rpartition("/")[2]
             if name.endswith(".json") and is_shard_name(name := name.removesuffix(".json")):

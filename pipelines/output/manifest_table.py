@@ -16,7 +16,7 @@ from pipelines.errors import PipelineError
 from pipelines.processes.isolated import ProcessDied, shared_process
 from pipelines.storage import (
     given_options,
-    is_storage_fault,
+    is_storage_error,
     join,
     open_input,
     publish,
@@ -139,7 +139,7 @@ def _opened(output: str) -> Iterator[pq.ParquetFile | None]:
                 raise pa.ArrowInvalid(f"it is of version {found}, and this program reads {ENTRIES.version}")
             yield parquet
     except (pa.ArrowException, OSError, UnicodeDecodeError, ProcessDied) as error:
-        damaged = not isinstance(error, OSError) or not is_storage_fault(error)
+        damaged = not isinstance(error, OSError) or not is_storage_error(error)
         code = "output.table_damaged" if damaged else "output.not_readable"
         raise PipelineError(code, path=path, reason=error) from error
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from pipelines.output.digest_set import NameSet, keys_of, pages
+from pipelines.output.digest_set import DigestSet, digests_of, pages
 from pipelines.output.manifest import plan_path, planned
 from pipelines.output.plan_file import Planned, save_plan
 from pipelines.output.reconcile import Reconciled, reconcile
@@ -15,7 +15,7 @@ SKIPPED = "skipped: done"
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PendingShards:
     """What a run finds in its output folder, in shards; `left_bytes` as planned."""
 
     output: str
@@ -31,7 +31,7 @@ class Work:
         return len(self.plan.names)
 
     @property
-    def known(self) -> NameSet:
+    def known(self) -> DigestSet:
         """The shards whose rows the output is to have: planned, or kept though their input is gone."""
         return self.plan.names | self.state.orphaned
 
@@ -61,7 +61,7 @@ class Work:
         """Yield the planned shards, each with its reason."""
         state = self.state
         for page in pages(planned(self.output)):
-            keys = keys_of(shard.name for shard in page)
+            keys = digests_of(shard.name for shard in page)
             done, damaged, changed = (names.mask(keys) for names in (state.done, state.damaged, state.changed))
             for number, shard in enumerate(page):
                 if done[number]:
@@ -74,7 +74,7 @@ class Work:
                     yield shard, "content changed" if changed[number] else "new"
 
 
-def find_work(
+def find_pending(
     output: str,
     shards: Iterable[Shard],
     identity: dict[str, str],
@@ -83,7 +83,7 @@ def find_work(
     prune: bool,
     force: bool,
     before_removal: Callable[[], None],
-) -> Work:
+) -> PendingShards:
     """Save the plan and bring the output folder in line with it.
 
     Args:
@@ -104,4 +104,6 @@ def find_work(
         counts["output lost or damaged"] = len(open_ & state.damaged)
         counts["content changed"] = len((open_ & state.changed) - state.damaged)
         counts["new"] = left - sum(counts.values())
-    return Work(output, plan, state, left, left_bytes, {reason: count for reason, count in counts.items() if count})
+    return PendingShards(
+        output, plan, state, left, left_bytes, {reason: count for reason, count in counts.items() if count}
+    )

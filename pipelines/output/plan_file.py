@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import IO
 
 from pipelines.errors import PipelineError
-from pipelines.output.digest_set import NameSet, Sizes, pages
+from pipelines.output.digest_set import DigestSet, Sizes, pages
 from pipelines.storage import open_input, publish, writing
 from schemas.shards import PLAN_VERSION, Shard
 
@@ -20,11 +20,11 @@ class Planned:
     sizes: Sizes
 
     @property
-    def names(self) -> NameSet:
+    def names(self) -> DigestSet:
         """The shards' names."""
         return self.sizes.names
 
-    def left(self, done: NameSet) -> tuple[int, int]:
+    def left(self, done: DigestSet) -> tuple[int, int]:
         """Return how many shards are not in `done`, and their bytes."""
         open_ = ~done.mask(self.names.keys)
         return int(open_.sum()), int(self.sizes.sizes[open_].sum())

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.errors import PipelineError
-from pipelines.output.digest_set import NameSet, Sizes, keys_of, pages
+from pipelines.output.digest_set import DigestSet, Sizes, digests_of, pages
 from pipelines.output.layout import TABLES, table_ending, table_path
 from pipelines.output.manifest import (
-    Found,
+    OutputContents,
     committed_names,
     entry_rows,
     find_done,
@@ -37,7 +37,7 @@ from pipelines.output.manifest import (
 from pipelines.storage import join, names_in, remove_scratch
 from schemas.manifest import OtherVersion
 
-NONE = NameSet.of([])
+NONE = DigestSet.of([])
 _TODO = re.compile(r"todo(-[0-9a-f]+)?")
 
 
@@ -55,19 +55,19 @@ class Reconciled:
         changed: planned shards, not done, of files that finished shards were read from before they changed.
     """
 
-    done: NameSet
+    done: DigestSet
     superseded: int = 0
-    damaged: NameSet = NONE
+    damaged: DigestSet = NONE
     forced: int = 0
     pruned: int = 0
     pruned_documents: int = 0
-    orphaned: NameSet = NONE
-    changed: NameSet = NONE
+    orphaned: DigestSet = NONE
+    changed: DigestSet = NONE
 
 
 def reconcile(
     output: str,
-    plan: NameSet,
+    plan: DigestSet,
     job: str,
     *,
     prune: bool = False,
@@ -116,7 +116,7 @@ def reconcile(
     )
 
 
-def _find_done(output: str, before_removal: Callable[[], None]) -> Found:
+def _find_done(output: str, before_removal: Callable[[], None]) -> OutputContents:
     """Return what is in the output after its entries were folded; an entry that is damaged is removed, not its shard.
 
     Its outputs are then nobody's, and the shard is done again.
@@ -141,7 +141,7 @@ def _clear_engines(output: str) -> None:
     remove_files(join(failures, f"{name}.json") for name in told)
 
 
-def clear_strange(output: str, known: NameSet) -> None:
+def remove_unknown_files(output: str, known: DigestSet) -> None:
     """Remove all of the shards that are not known, entries first.
 
     Call it after an engine has ended. A worker of a run that is dead may have looked at the lock just before this run
@@ -158,17 +158,17 @@ def clear_strange(output: str, known: NameSet) -> None:
         remove_files(table_path(output, table.name, name) for name in known.missing(there))
 
 
-def clear_uncommitted(output: str, known: NameSet) -> None:
-    """Do what `clear_strange` does, and remove what attempts have published of shards that are not finished.
+def remove_uncommitted(output: str, known: DigestSet) -> None:
+    """Do what `remove_unknown_files` does, and remove what attempts have published of shards that are not finished.
 
     So no table shows half a shard.
     """
     sizes = output_sizes(output)  # before the entries are looked at: outputs come first
     remove_entries(output, known.missing(loose_names(output)))
-    _remove_outputs(output, NameSet.of(committed_names(output)), sizes)
+    _remove_outputs(output, DigestSet.of(committed_names(output)), sizes)
 
 
-def _remove_outputs(output: str, kept: NameSet, sizes: dict[str, Sizes]) -> None:
+def _remove_outputs(output: str, kept: DigestSet, sizes: dict[str, Sizes]) -> None:
     """Remove the outputs of shards that are not kept, and before that the entries that they have got meanwhile."""
     extra = {table: there.names - kept for table, there in sizes.items()}
     if not any(map(len, extra.values())):
@@ -182,11 +182,11 @@ def _remove_outputs(output: str, kept: NameSet, sizes: dict[str, Sizes]) -> None
 
 @dataclass(frozen=True, slots=True)
 class _Unknown:
-    superseded: NameSet
-    changed: NameSet  # planned shards of the same files, not done
+    superseded: DigestSet
+    changed: DigestSet  # planned shards of the same files, not done
 
 
-def _look_at_unknown(output: str, unknown: NameSet, done: NameSet, job: str) -> _Unknown:
+def _look_at_unknown(output: str, unknown: DigestSet, done: DigestSet, job: str) -> _Unknown:
     """Find out which finished shards that are not planned had a file that now is in other shards."""
     if not len(unknown):
         return _Unknown(NONE, NONE)
@@ -200,25 +200,25 @@ def _look_at_unknown(output: str, unknown: NameSet, done: NameSet, job: str) -> 
             found = _file_keys(row["source"], row["files"])
             owners.extend([key] * len(found))
             files.frombytes(found.tobytes())
-    wanted, cut_anew, changed = NameSet(files), array("Q"), array("Q")
+    wanted, cut_anew, changed = DigestSet(files), array("Q"), array("Q")
     for page in pages(planned(output)) if len(wanted) else ():
-        open_ = ~done.mask(keys_of(shard.name for shard in page))
+        open_ = ~done.mask(digests_of(shard.name for shard in page))
         for shard, is_open in zip(page, open_.tolist(), strict=True):
             keys = _file_keys(_bytes(shard.source), map(_bytes, shard.files))
             if len(hits := keys[wanted.mask(keys)]):
                 cut_anew.frombytes(hits.tobytes())
                 if is_open:
-                    changed.frombytes(keys_of([shard.name]).tobytes())
+                    changed.frombytes(digests_of([shard.name]).tobytes())
         cut_anew = array("Q", np.unique(np.asarray(cut_anew, np.uint64)).tobytes())
-    again = NameSet(cut_anew).mask(np.asarray(files, np.uint64))
-    superseded = NameSet(np.asarray(owners, np.uint64)[again]) | NameSet(others)
-    return _Unknown(superseded, NameSet(changed))
+    again = DigestSet(cut_anew).mask(np.asarray(files, np.uint64))
+    superseded = DigestSet(np.asarray(owners, np.uint64)[again]) | DigestSet(others)
+    return _Unknown(superseded, DigestSet(changed))
 
 
 def _file_keys(source: bytes, files: Iterable[bytes]) -> np.ndarray:
     """Return keys of the paths of the files that a shard is read from."""
     folder = source.rstrip(b"/") + b"/"
-    return keys_of([folder + name for name in files] or [source])
+    return digests_of([folder + name for name in files] or [source])
 
 
 def _bytes(path: str) -> bytes:

@@ -36,7 +36,7 @@ from pipelines.planning.documents import (
     whole_line,
 )
 from pipelines.stages.read_annotated import ENTITIES, columns_of, dataset_content
-from pipelines.storage import ContentIdentity, is_storage_fault, open_input, resolve
+from pipelines.storage import ContentIdentity, is_storage_error, open_input, resolve
 from pipelines.storage.fingerprint import groups_in, parquet_content
 from pipelines.storage.globs import patterns_of
 from pipelines.storage.urls import is_local
@@ -251,7 +251,7 @@ def _document_ids(parquet: pq.ParquetFile, group: int) -> list[Any]:
     try:
         ids = parquet.read_row_group(group, columns=["document_id"])["document_id"].to_pylist()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if isinstance(error, OSError) and is_storage_fault(error):
+        if isinstance(error, OSError) and is_storage_error(error):
             raise
         ids = []
     n_rows = parquet.metadata.row_group(group).num_rows

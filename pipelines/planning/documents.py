@@ -28,9 +28,9 @@ import pyarrow.parquet as pq
 from pipelines.errors import PipelineError
 from pipelines.processes.isolated import ProcessDied, shared_process
 from pipelines.stages.read import DamagedFile, decompressed
-from pipelines.storage import ContentIdentity, given_options, is_storage_fault, open_input, use_options
+from pipelines.storage import ContentIdentity, given_options, is_storage_error, open_input, use_options
 from pipelines.storage.fingerprint import chunk_range, digest_of, leaves_of, parquet_content, text_content
-from pipelines.storage.globs import Found, Pattern, patterns_of
+from pipelines.storage.globs import Match, Pattern, patterns_of
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
@@ -163,7 +163,7 @@ def input_files(
         is_input: tells of a folder whether it is an input, whole.
     """
 
-    def listed(pattern: Pattern) -> Iterator[tuple[list[str], str, Found]]:
+    def listed(pattern: Pattern) -> Iterator[tuple[list[str], str, Match]]:
         try:
             for found in pattern.find():
                 # `*` leaves folders out, as shells' users expect; a folder that is named, or is named like a file, is
@@ -296,7 +296,7 @@ def opened_parquet(file: IO[bytes], size: int, columns: tuple[str, ...]) -> pq.P
     except CodedError:
         raise
     except OSError as error:
-        if is_storage_fault(error):
+        if is_storage_error(error):
             raise
         problem = str(error)
     except Exception as error:  # Arrow's own, and Python's over names that are not UTF-8

@@ -27,7 +27,7 @@ def start(work: Callable[..., None], *values: Any, daemon: bool) -> tuple[BasePr
     return process, ours
 
 
-def when_parent_ends(deed: Callable[[], None]) -> None:
+def exit_with_parent(deed: Callable[[], None]) -> None:
     """Do `deed` when the process that started this one is gone, however it went: another run may begin then."""
     parent = multiprocessing.parent_process()
     assert parent is not None

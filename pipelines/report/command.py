@@ -12,7 +12,7 @@ _HIDDEN = ("storage_option", "beam_options")
 def command_line(job: ShardJob) -> str:
     """Return the command line of a job: what it was given that is not so by default. `…` stands for hidden values.
 
-    >>> from pipelines.jobs import TagJob
+    >>> from pipelines.jobs.tag import TagJob
     >>> print(command_line(TagJob(input=["my docs/*.parquet"], output="out", workers=2, storage_option=["key=1"])))
     spanmarker tag --input 'my docs/*.parquet' --output out --workers 2 --storage-option key=…
     """

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import PipelineError
 from pipelines.output.layout import table_path
-from pipelines.storage import is_storage_fault, open_input
+from pipelines.storage import is_storage_error, open_input
 from schemas import DOCUMENTS
 
 _PARTITIONS = 64  # a billion documents make partitions of 250 MB (16 bytes each)
@@ -76,5 +76,5 @@ def _batches(path: str) -> Iterator[pa.RecordBatch]:
         with open_input(path) as file:
             yield from pq.ParquetFile(file).iter_batches(columns=["document_id", "status"])
     except (pa.ArrowException, OSError) as error:
-        code = "output.not_readable" if is_storage_fault(error) else "output.damaged"
+        code = "output.not_readable" if is_storage_error(error) else "output.damaged"
         raise PipelineError(code, path=path, reason=error) from error

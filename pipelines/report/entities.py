@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.errors import PipelineError
-from pipelines.output.digest_set import NameSet, Sizes, pages
+from pipelines.output.digest_set import DigestSet, Sizes, pages
 from pipelines.output.layout import table_path
-from pipelines.storage import is_storage_fault, open_input
+from pipelines.storage import is_storage_error, open_input
 from schemas import ANNOTATIONS
 
 #: Rows and files that are looked at, at most, but for the first file.
@@ -154,7 +154,7 @@ def _ranks(labels: pa.ChunkedArray) -> np.ndarray:
     return np.arange(len(codes)) - np.repeat(first, np.diff(first, append=len(codes)))
 
 
-def shards_to_look_at(rows: Sizes, max_rows: int = MAX_ROWS, max_files: int = MAX_FILES) -> NameSet:
+def shards_to_look_at(rows: Sizes, max_rows: int = MAX_ROWS, max_files: int = MAX_FILES) -> DigestSet:
     """Return shards that hold up to so many rows together: all, or those whose names have the smallest digests.
 
     Args:
@@ -165,7 +165,7 @@ def shards_to_look_at(rows: Sizes, max_rows: int = MAX_ROWS, max_files: int = MA
     order = rows.names.keys  # sorted by digest
     fits = np.cumsum(rows.sizes) <= max_rows
     fits[:1] = True
-    return NameSet(order[: int(np.argmin(fits)) if not fits.all() else len(order)][:max_files])
+    return DigestSet(order[: int(np.argmin(fits)) if not fits.all() else len(order)][:max_files])
 
 
 def count_entities(output: str, shards: Iterable[str]) -> EntityCounts:
@@ -194,7 +194,7 @@ def _batches(path: str) -> Iterator[pa.RecordBatch]:
         with open_input(path) as file:
             yield from pq.ParquetFile(file).iter_batches(columns=_COLUMNS)
     except (pa.ArrowException, OSError) as error:
-        code = "output.not_readable" if is_storage_fault(error) else "output.damaged"
+        code = "output.not_readable" if is_storage_error(error) else "output.damaged"
         raise PipelineError(code, path=path, reason=error) from error
 
 

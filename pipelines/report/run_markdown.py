@@ -19,9 +19,9 @@ def report_markdown(values: dict[str, Any]) -> bytes:
         f"Started {run['started']}, {run['seconds']:,} s. {run_words(run)} {run['words']:,} words, "
         f"{run['words_per_second']:,} words/s.",
         _table(("why", "shards"), run["shards_by_reason"].items()),
-        *(f"**{line}**" for line in map(cell, alarm_words(values))),
+        *(f"**{line}**" for line in map(cell, describe_alarms(values))),
         "## Documents",
-        f"{documents_words(counts)}. Parts of files with an unknown number of documents that could not "
+        f"{describe_documents(counts)}. Parts of files with an unknown number of documents that could not "
         f"be read: {counts.get('unreadable', 0):,}. Documents with the id of one in another shard: "
         f"{_duplicates_words(output)}.",
         _table(("what", "count"), counts.items()),
@@ -70,13 +70,13 @@ def run_words(run: Mapping[str, Any]) -> str:
     )
 
 
-def documents_words(counts: Mapping[str, int]) -> str:
+def describe_documents(counts: Mapping[str, int]) -> str:
     """Return what became of the documents that came in, in words."""
     parts = [f"{counts[status]:,} {status}" for status in STATUSES if status in counts]
     return f"{counts.get('documents', 0):,} documents = {' + '.join(parts) or 'none'}"
 
 
-def alarm_words(values: Mapping[str, Any]) -> list[str]:
+def describe_alarms(values: Mapping[str, Any]) -> list[str]:
     """Return what is alarming about a run's rows: a line, or none."""
     density = values["output"].get("density")
     if not density or not (density["too_few"] or density["too_many"]):
@@ -93,7 +93,7 @@ def alarm_words(values: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def density_words(density: Mapping[str, Any]) -> str:
+def describe_density(density: Mapping[str, Any]) -> str:
     """Return what the densities of the sources are held against, in words."""
     if density["no_band"]:
         return f"Densities are not judged: {density['no_band']}."
@@ -180,7 +180,7 @@ def _density_parts(density: Mapping[str, Any] | None) -> list[str]:
     more = density["sources"] - density["without_words"] - len(density["shown"])
     return [
         "## Density",
-        density_words(density),
+        describe_density(density),
         _table(("source", "words", "entities", "in 1,000 words", "expected", "alarm"), rows),
         f"And {more:,} sources that are nearer to what is expected." if more else "",
         f"{density['without_words']:,} sources have no word that was tagged." if density["without_words"] else "",

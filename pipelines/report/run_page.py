@@ -9,7 +9,7 @@ from pipelines.output.pending_shards import SKIPPED
 from pipelines.pages import charts, render
 from pipelines.pages.figures import decimal, percent, seconds, size
 from pipelines.pages.text import shown
-from pipelines.report.run_markdown import alarm_words, density_words, found_words, work_words
+from pipelines.report.run_markdown import describe_alarms, describe_density, found_words, work_words
 from pipelines.shards.stats import STATUSES
 
 #: Entities shown of each label, and characters of each.
@@ -27,14 +27,14 @@ def report_page(values: Mapping[str, Any]) -> bytes:
         values=values,
         tags=output["found"] is not None,
         statuses=[status for status in STATUSES if status in output["counts"]],
-        alarms=alarm_words(values),
+        alarms=describe_alarms(values),
         run_words=_run_words(run),
         shard_tables=_shard_tables(output),
         work_words=work_words(output["work"]),
         skipped=SKIPPED,
         labels=_labels(output),
         found_words=found_words(output["found"]) if output["found"] else "",
-        density_words=density_words(output["density"]) if output["density"] else "",
+        density_words=describe_density(output["density"]) if output["density"] else "",
         scores_chart=_scores_chart(output["found"]),
         pace_chart=_pace_chart(run["pace"]),
         rows=_ROWS,

@@ -13,10 +13,10 @@ from typing import Any
 
 from pipelines import CODE_VERSION
 from pipelines.jobs.base import CorpusJob, ShardJob
-from pipelines.output.digest_set import NameSet, Sizes
+from pipelines.output.digest_set import DigestSet, Sizes
 from pipelines.output.layout import tables_of
 from pipelines.output.manifest import committed_names, entry_rows, read_entries
-from pipelines.output.pending_shards import Work
+from pipelines.output.pending_shards import PendingShards
 from pipelines.processes.memory import peak_rss_bytes
 from pipelines.report.duplicates import duplicate_ids
 from pipelines.report.entities import count_entities, describe_entities, shards_to_look_at
@@ -43,7 +43,7 @@ class RunFacts:
     started: str  # UTC, ISO 8601
     counts: RunCounts  # of this run
     superseded: int
-    orphaned: NameSet
+    orphaned: DigestSet
     orphaned_documents: int
     duplicates: int | None  # documents with the id of an earlier one in another shard; None where nobody looked
     duplicate_examples: list[str]
@@ -57,7 +57,13 @@ class RunFacts:
 
 
 def describe_run(
-    output: str, work: Work, counts: RunCounts, job: ShardJob, identity: dict[str, str], started: str, line: str
+    output: str,
+    work: PendingShards,
+    counts: RunCounts,
+    job: ShardJob,
+    identity: dict[str, str],
+    started: str,
+    line: str,
 ) -> dict[str, Any]:
     """Return the report of a run that has ended, as plain values; see `report_values`.
 
@@ -80,7 +86,7 @@ def describe_run(
         assert isinstance(job, CorpusJob)
         density = sources.described(dev_density_of(job.model_path, identity), lambda: _sources(output))
     # Of samples, those who tag them are told.
-    looked_at = known if DOCUMENTS in tables_of(identity) else NameSet.of([])
+    looked_at = known if DOCUMENTS in tables_of(identity) else DigestSet.of([])
     duplicates: tuple[int | None, list[str]] = None, []
     if len(looked_at) <= MAX_LOOKED_AT:
         duplicates = duplicate_ids(output, lambda: looked_at.among(committed_names(output)))

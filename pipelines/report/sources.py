@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.output.digest_set import NameSet, keys_of
+from pipelines.output.digest_set import DigestSet, digests_of
 from schemas.manifest import Entry
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.density import ALARM_RATE, BLOCK_WORDS, DevDensity, band, deviations
@@ -33,7 +33,7 @@ class SourceCounts:
 
     def add(self, entry: Entry) -> None:
         """Add a shard."""
-        self._new_keys.frombytes(keys_of([entry.source]).tobytes())
+        self._new_keys.frombytes(digests_of([entry.source]).tobytes())
         self._new_counts.extend(entry.counts.get(name, 0) for name in _COUNTS)
         if len(self._new_keys) >= _HELD:
             self._add_up()
@@ -139,11 +139,11 @@ def _dev_values(dev: DevDensity) -> dict[str, Any]:
 
 
 def _names(keys: np.ndarray, sources: Callable[[], Iterable[str]]) -> dict[int, str]:
-    wanted = NameSet(keys)
+    wanted = DigestSet(keys)
     found: dict[int, str] = {}
     if len(wanted):
         for name in wanted.among(sources()):
-            found.setdefault(int(keys_of([name])[0]), name)
+            found.setdefault(int(digests_of([name])[0]), name)
             if len(found) == len(wanted):
                 break
     return found

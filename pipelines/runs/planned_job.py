@@ -6,16 +6,16 @@ from typing import Protocol
 from pipelines.jobs.base import CorpusJob, ShardJob
 from pipelines.jobs.prepare_training import AnnotatedJob
 from pipelines.jobs.tag import TagJob
-from pipelines.output.digest_set import NameSet
+from pipelines.output.digest_set import DigestSet
 from pipelines.planning.documents import plan_shards
-from pipelines.runs.planned_training_data import AnnotatedWork
-from pipelines.runs.prepared_samples import Samples, find_samples
+from pipelines.runs.planned_training_data import PlannedTrainingData
+from pipelines.runs.prepared_samples import PreparedSamples, find_prepared_samples
 from pipelines.task import Task
 from schemas.shards import Shard
 from spanmarker_core.bundle.reader import BundleInfo, read_info
 
 
-class JobWork(Protocol):
+class PlannedJob(Protocol):
     """What a job comes to.
 
     Attributes:
@@ -35,26 +35,26 @@ class JobWork(Protocol):
     def task(self, digest: str) -> Task:
         """Return what a shard task needs of the job."""
 
-    def end(self, output: str, planned: NameSet) -> None:
+    def end(self, output: str, planned: DigestSet) -> None:
         """Write what is told of the planned shards together, which are done. The output's lock is held."""
 
 
-def work_of(job: ShardJob) -> JobWork:
+def plan_job(job: ShardJob) -> PlannedJob:
     """Return what a job comes to.
 
     Raises:
         CodedError: what is wrong with the model, the encoder or the samples that it names.
     """
     if isinstance(job, AnnotatedJob):
-        return AnnotatedWork(job)
+        return PlannedTrainingData(job)
     assert isinstance(job, CorpusJob)
     info = read_info(job.model_path)
     if isinstance(job, TagJob) and job.samples:
-        return _SamplesWork(find_samples(job, info), info)
-    return _CorpusWork(job, info)
+        return _PlannedSamples(find_prepared_samples(job, info), info)
+    return _PlannedCorpus(job, info)
 
 
-class _CorpusWork:
+class _PlannedCorpus:
     """Documents that are to be tagged or prepared for it."""
 
     def __init__(self, job: CorpusJob, info: BundleInfo) -> None:
@@ -79,14 +79,14 @@ class _CorpusWork:
     def task(self, digest: str) -> Task:
         return self._job.task(self._info, digest)
 
-    def end(self, output: str, planned: NameSet) -> None:
+    def end(self, output: str, planned: DigestSet) -> None:
         """Nothing: the report tells all."""
 
 
-class _SamplesWork(_CorpusWork):
+class _PlannedSamples(_PlannedCorpus):
     """Samples that are to be tagged."""
 
-    def __init__(self, samples: Samples, info: BundleInfo) -> None:
+    def __init__(self, samples: PreparedSamples, info: BundleInfo) -> None:
         super().__init__(samples.tagging, info)
         self._samples = samples
 

@@ -10,21 +10,21 @@ from collections.abc import Iterator
 
 from pipelines.jobs.base import ShardJob
 from pipelines.jobs.prepare_training import AnnotatedJob
-from pipelines.output.digest_set import NameSet
-from pipelines.output.layout import ANNOTATED
+from pipelines.output.digest_set import DigestSet
+from pipelines.output.layout import TRAINING_TABLES
 from pipelines.output.manifest import read_entries
 from pipelines.planning.annotated import plan_annotated
 from pipelines.storage import join, publish_bytes
 from pipelines.task import AnnotatedTask
 from pipelines.training_data.packing import packing_identity, tokenizer_digest, tokenizer_path
-from pipelines.training_data.summary import GoldSummary
+from pipelines.training_data.summary import AlignmentSummary
 from schemas.shards import Shard
 from spanmarker_core.text.tag_schemes import scheme_called
 from spanmarker_core.windows.packer import Packer
 
 
-class AnnotatedWork:
-    """What the job comes to; see `kinds.JobWork`."""
+class PlannedTrainingData:
+    """What the job comes to; see `kinds.PlannedJob`."""
 
     def __init__(self, job: AnnotatedJob) -> None:
         self.job: ShardJob = job
@@ -35,7 +35,7 @@ class AnnotatedWork:
             **packing_identity(self._packer, self._context),
             **job.read_values(),
             "scheme": str(self._scheme),
-            **{f"schema.{table.name}": str(table.version) for table in ANNOTATED},
+            **{f"schema.{table.name}": str(table.version) for table in TRAINING_TABLES},
         }
 
     def begin(self, output: str) -> None:
@@ -73,9 +73,9 @@ class AnnotatedWork:
             scheme=self._scheme,
         )
 
-    def end(self, output: str, planned: NameSet) -> None:
+    def end(self, output: str, planned: DigestSet) -> None:
         """Write summary.json."""
-        values = GoldSummary.over(read_entries(output, planned)).to_json()
+        values = AlignmentSummary.over(read_entries(output, planned)).to_json()
         publish_bytes(join(output, "summary.json"), json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n")
 
 

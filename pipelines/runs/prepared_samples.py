@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pipelines.errors import PipelineError
 from pipelines.jobs.prepare import PrepareJob
 from pipelines.jobs.tag import TagJob
-from pipelines.output.digest_set import NameSet
-from pipelines.output.layout import STEPS, tables_of
+from pipelines.output.digest_set import DigestSet
+from pipelines.output.layout import SAMPLE_TABLES, tables_of
 from pipelines.output.manifest import find_done, identity_digest, plan_path, planned
 from pipelines.output.plan_file import plan_identity
 from pipelines.planning.documents import renamed
@@ -21,7 +21,7 @@ _SETTLED = ("id_column", "text_column", "language")
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class PreparedSamples:
     """A folder of samples that are ready to be tagged.
 
     Attributes:
@@ -43,7 +43,7 @@ class Samples:
         return self.tagging.task(info, digest, self.job)
 
 
-def find_samples(job: TagJob, info: BundleInfo) -> Samples:
+def find_prepared_samples(job: TagJob, info: BundleInfo) -> PreparedSamples:
     """Return the samples of a job that has `samples`, after a check that they are what it needs and all there.
 
     Raises:
@@ -52,7 +52,7 @@ def find_samples(job: TagJob, info: BundleInfo) -> Samples:
     """
     folder = absolute(job.samples or "")
     there = plan_identity(plan_path(folder)) if exists(plan_path(folder)) else {}
-    if tables_of(there) != STEPS:
+    if tables_of(there) != SAMPLE_TABLES:
         raise PipelineError("samples.not_prepared", path=folder)
     settled = {name: there[name] for name in _SETTLED if name not in job.model_fields_set}
     tagging = job.model_copy(update=settled)
@@ -62,7 +62,7 @@ def find_samples(job: TagJob, info: BundleInfo) -> Samples:
     if differing := sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key)):
         lines = [f"  {key}: there {there.get(key)!r}, here {here.get(key)!r}" for key in differing]
         raise PipelineError("samples.other_job", path=folder, differences="\n".join(lines))
-    names = NameSet.of(shard.name for shard in planned(folder))
+    names = DigestSet.of(shard.name for shard in planned(folder))
     if left := len(names - find_done(folder).done):
         raise PipelineError("samples.not_ready", path=folder, left=left, total=len(names))
-    return Samples(folder, identity_digest(there), tagging)
+    return PreparedSamples(folder, identity_digest(there), tagging)

@@ -22,14 +22,14 @@ from pipelines.output.job_identity import FILES, claim, take
 from pipelines.output.layout import TABLES, table_ending, tables_of
 from pipelines.output.manifest import fold, identity_digest, make_folders
 from pipelines.output.overwrite import refuse_inputs, refuse_overwrite
-from pipelines.output.pending_shards import SKIPPED, Work, find_work
-from pipelines.output.reconcile import clear_strange, clear_uncommitted
+from pipelines.output.pending_shards import SKIPPED, PendingShards, find_pending
+from pipelines.output.reconcile import remove_uncommitted, remove_unknown_files
 from pipelines.report.command import command_line
 from pipelines.report.run_counts import Listeners, RunCounts, rejects_in
-from pipelines.report.run_markdown import alarm_words, documents_words, report_markdown
+from pipelines.report.run_markdown import describe_alarms, describe_documents, report_markdown
 from pipelines.report.run_values import describe_run, report_json
 from pipelines.runs.json_log import JsonLog, is_log
-from pipelines.runs.planned_job import work_of
+from pipelines.runs.planned_job import plan_job
 from pipelines.runs.progress import ProgressDisplay
 from pipelines.runs.prometheus import Metrics, is_metrics
 from pipelines.storage import (
@@ -108,7 +108,7 @@ class _Run:
         self.limit = None if limit is None else MaxRejects.parse(limit)
         self.stopped = False  # because there were too many rejects
         self.line = command_line(job)
-        self.work = work_of(job)
+        self.work = plan_job(job)
         self.job, self.identity = self.work.job, self.work.identity
         self.table = tables_of(self.identity)[0].name  # the one that is asked for
         self.command = self.job.described()
@@ -129,7 +129,7 @@ class _Run:
             remove(self._report_path)
             self._do(work, lease)
             lease.check()
-            clear_strange(output, work.known)
+            remove_unknown_files(output, work.known)
             fold(output)
             values = describe_run(output, work, self.counts, self.job, identity, started, self.line)
             if (missing := values["this_run"]["shards_left"]) and not self.stopped:
@@ -148,7 +148,7 @@ class _Run:
         publish_bytes(join(self.output, "report.md"), report_markdown(values))
         publish_bytes(self._report_path, report_json(values))  # last: it says that the run ended
 
-    def _find_work(self) -> Work:
+    def _find_work(self) -> PendingShards:
         job, output, identity = self.job, self.output, self.identity
         digest = identity_digest(identity)
         claim(output, identity, job.force)
@@ -162,13 +162,13 @@ class _Run:
             if job.force:
                 take(output, identity)
 
-        work = find_work(
+        work = find_pending(
             output, shards, identity, digest, prune=job.prune, force=job.force, before_removal=before_removal
         )
         self.counts.skipped = work.total - work.left
         return work
 
-    def _do(self, work: Work, lease: Lease) -> None:
+    def _do(self, work: PendingShards, lease: Lease) -> None:
         job = self.job
         settings = replace(job.settings, workers=min(job.workers, max(work.left, 1)))
         words = {"workers": str(settings.workers), "threads a worker": str(settings.threads)}
@@ -186,10 +186,10 @@ class _Run:
                 # What failed attempts left of their shards. If that can't be cleared, the next run will do it.
                 with contextlib.suppress(CodedError, OSError):
                     lease.check()
-                    clear_uncommitted(self.output, work.known)
+                    remove_uncommitted(self.output, work.known)
                 raise
 
-    def _shards(self, work: Work, lease: Lease) -> Iterator[Shard]:
+    def _shards(self, work: PendingShards, lease: Lease) -> Iterator[Shard]:
         """Yield the shards that are left, and tell the log; ends early where there are too many rejects by then.
 
         Raises:
@@ -209,7 +209,7 @@ class _Run:
             self.log.event("shard.queued", shard=shard.name, source=shard.source, reason=reason)
             yield shard
 
-    def _nothing_to_do(self, work: Work, values: dict[str, Any], lease: Lease) -> None:
+    def _nothing_to_do(self, work: PendingShards, values: dict[str, Any], lease: Lease) -> None:
         if self.log.active:
             for _ in self._shards(work, lease):
                 pass
@@ -247,7 +247,7 @@ class _Run:
     def _report_path(self) -> str:
         return join(self.output, "report.json")
 
-    def _last_report(self, work: Work) -> dict[str, Any] | None:
+    def _last_report(self, work: PendingShards) -> dict[str, Any] | None:
         """Return the report of the run that ended well here last, if it still is true; else None."""
         try:
             values = json.loads(read_all([self._report_path])[0])
@@ -265,7 +265,7 @@ class _Run:
         counts, run = values["output"]["counts"], values["this_run"]
         found = f"{counts['entities']:,} entities in " if "entities" in counts else ""
         lines = [
-            f"{documents_words(counts)}; {found}{counts['words']:,} words",
+            f"{describe_documents(counts)}; {found}{counts['words']:,} words",
             f"{run['shards_run']:,} shards in {run['seconds']:,.1f} s, {run['words_per_second']:,.0f} words/s",
         ]
         if run["shards_orphaned"]:
@@ -281,7 +281,7 @@ class _Run:
             lines.append(f"{counts['unreadable']:,} {what} could not be read: see rejects")
         if duplicates := values["output"]["duplicate_ids_across_shards"]["documents"]:
             lines.append(f"{duplicates:,} documents have the id of another in another shard: see report.md")
-        lines += alarm_words(values)
+        lines += describe_alarms(values)
         lines.append(f"Rows: {join(self.output, self.table)}   Report: {join(self.output, 'report.html')}")
         self.console.print("\n".join(lines), markup=False, soft_wrap=True)
 

@@ -22,11 +22,11 @@ from pipelines.output.layout import table_path
 from pipelines.processes.isolated import isolate
 from pipelines.shards.careful import ENDS_PROCESS, CarefulAttempt
 from pipelines.shards.corpus import Progress, check_content, commit_shard, footer_of
-from pipelines.shards.document_batch import Group, Step, reject_of
+from pipelines.shards.document_batch import DocumentBatch, PackedBatch, reject_of
 from pipelines.shards.model import Packing
 from pipelines.shards.sample_files import arrow_file
-from pipelines.shards.stats import Tally
-from pipelines.shards.tables import document_rows, reject_rows
+from pipelines.shards.stats import ShardStats
+from pipelines.shards.tables import documents_table, rejects_table
 from pipelines.stages.align import Aligned, AnnotatedDocument, align, problem, with_gold
 from pipelines.stages.pack import Encoded, encode, encode_words, pack_runs
 from pipelines.stages.read import INPUTS, clean
@@ -61,7 +61,7 @@ def prepare_annotated(
     Raises:
         PipelineError, OSError: as `prepare_shard`.
     """
-    work = _Work(task, packing, Tally(), DataSummary(), Counter())
+    work = _AnnotatedShard(task, packing, ShardStats(), DataSummary(), Counter())
     tally = work.tally
     with ExitStack() as stack:
         url = {table.name: table_path(task.output, table.name, shard.name) for table in _TABLES}
@@ -124,7 +124,7 @@ def try_annotated(documents: list[AnnotatedDocument], task: AnnotatedTask, packi
         The name of each stage as it begins.
     """
     yield "pack"
-    work = _Work(task, packing, Tally(), DataSummary(), Counter())
+    work = _AnnotatedShard(task, packing, ShardStats(), DataSummary(), Counter())
     for _ in work.runs(work.part(documents)):
         pass
 
@@ -133,17 +133,17 @@ def try_annotated(documents: list[AnnotatedDocument], task: AnnotatedTask, packi
 class _Part:
     """Documents that are dealt with together; `kept` has a row for each entity in their windows, as these come."""
 
-    group: Group
+    group: DocumentBatch
     encoded: Encoded
     aligned: Aligned
     kept: list[pa.RecordBatch]
 
 
 @dataclass(slots=True)
-class _Work:
+class _AnnotatedShard:
     task: AnnotatedTask
     packing: Packing
-    tally: Tally
+    tally: ShardStats
     summary: DataSummary
     codes: Counter[str]
 
@@ -177,16 +177,16 @@ class _Work:
                 encoded = encode(rows, self.packing.packer)
         with self.tally.timed("align"):
             aligned = align(documents, encoded, self.task.entity_max_length)
-        group = Group(inputs, [])
+        group = DocumentBatch(inputs, [])
         group.n_sentences += np.bincount(group.places(rows), minlength=len(documents))
         return _Part(group, encoded, aligned, [])
 
-    def runs(self, part: _Part) -> Iterator[Step]:
+    def runs(self, part: _Part) -> Iterator[PackedBatch]:
         """Yield the windows of a part with their gold."""
         group, limit = part.group, self.task.entity_max_length
         for run in self.tally.timed_each("pack", pack_runs(part.encoded, self.packing.packer, self.packing.context)):
             failures = {document_id: describe(error) for document_id, error in run.failures.items()}
-            samples = Step(group, run.samples, failures, run.last).arrive()
+            samples = PackedBatch(group, run.samples, failures, run.last).arrive()
             with self.tally.timed("align"):
                 rows, beyond = with_gold(samples, part.encoded, part.aligned.gold, limit)
             room = f"{self.packing.packer.capacity} tokens of text in a window have no room for its words"
@@ -201,7 +201,7 @@ class _Work:
                 )
             )
             group.count(rows)
-            yield Step(group, rows, {}, run.last)
+            yield PackedBatch(group, rows, {}, run.last)
 
     def finish(self, part: _Part, writers: dict[str, TableWriter]) -> None:
         """Write and count what became of a part's documents and annotations; those of rejected documents count not."""
@@ -213,10 +213,10 @@ class _Work:
             if sentence.document_id not in rejected:
                 self.summary.add(sentence)
         self.codes.update(row["code"] for row in problems)
-        rows, rejects = document_rows(group, kept, "prepared"), [*group.rejects, *group.rejected.values()]
+        rows, rejects = documents_table(group, kept, "prepared"), [*group.rejects, *group.rejected.values()]
         with self.tally.timed("write"):
             writers[DOCUMENTS.name].write(rows)
-            writers[REJECTS.name].write(reject_rows(rejects))
+            writers[REJECTS.name].write(rejects_table(rejects))
             writers[GOLD_PROBLEMS.name].write(pa.RecordBatch.from_pylist(problems, schema=GOLD_PROBLEMS.schema))
         self.tally.add(rows, rejects, kept)
 

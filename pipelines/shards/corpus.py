@@ -25,16 +25,16 @@ import pyarrow as pa
 
 from pipelines import CODE_VERSION
 from pipelines.errors import PipelineError, describe
-from pipelines.output.layout import ROWS, table_path
+from pipelines.output.layout import TAG_TABLES, table_path
 from pipelines.output.manifest import commit
 from pipelines.processes.isolated import isolate
 from pipelines.shards.careful import ENDS_PROCESS, CarefulAttempt
-from pipelines.shards.document_batch import Group, Step, reject_of
+from pipelines.shards.document_batch import DocumentBatch, PackedBatch, reject_of
 from pipelines.shards.model import Packing, check_model
 from pipelines.shards.prefetch import prefetch
-from pipelines.shards.sample_files import step_writer, steps
-from pipelines.shards.stats import Tally
-from pipelines.shards.tables import document_rows, reject_rows
+from pipelines.shards.sample_files import sample_writer, steps
+from pipelines.shards.stats import ShardStats
+from pipelines.shards.tables import documents_table, rejects_table
 from pipelines.stages.pack import Encoded, document_edges, encode, pack_runs
 from pipelines.stages.read import ReadBatch, batched, read, read_records
 from pipelines.stages.split import split
@@ -76,12 +76,14 @@ def run_shard(
             not what was planned; `model.broken` if the model fails on anything.
         OSError: the input's storage failed.
     """
-    tally = Tally()
+    tally = ShardStats()
     work_before = Counter(model.work)
     footer = {**footer_of(shard, task), "decoder": task.decoder}
-    paths = {table.name: table_path(task.output, table.name, shard.name) for table in ROWS}
+    paths = {table.name: table_path(task.output, table.name, shard.name) for table in TAG_TABLES}
     with ExitStack() as stack:
-        writers = {table.name: stack.enter_context(table_writer(paths[table.name], table, footer)) for table in ROWS}
+        writers = {
+            table.name: stack.enter_context(table_writer(paths[table.name], table, footer)) for table in TAG_TABLES
+        }
         if task.samples:
             made = steps(shard, task, tally)
         else:
@@ -125,9 +127,9 @@ def prepare_shard(
             planned.
         OSError: the input's storage failed.
     """
-    tally = Tally()
+    tally = ShardStats()
     with ExitStack() as stack:
-        writer = stack.enter_context(step_writer(task.output, shard.name, footer_of(shard, task)))
+        writer = stack.enter_context(sample_writer(task.output, shard.name, footer_of(shard, task)))
         made = stack.enter_context(closing(prefetch(_prepare(shard, task, packing, tally, careful), _AHEAD)))
         for step in tally.timed_each("wait", made):
             step.group.count(step.arrive())
@@ -161,7 +163,7 @@ def footer_of(shard: Shard, task: Task) -> dict[str, str]:
     }
 
 
-def check_content(shard: Shard, content: Callable[[], str], tally: Tally) -> None:
+def check_content(shard: Shard, content: Callable[[], str], tally: ShardStats) -> None:
     """Hold that what was read is what was planned.
 
     Raises:
@@ -173,8 +175,8 @@ def check_content(shard: Shard, content: Callable[[], str], tally: Tally) -> Non
 
 
 def _prepare(
-    shard: Shard, task: Task, packing: Packing, tally: Tally, careful: CarefulAttempt | None
-) -> Iterator[Step]:
+    shard: Shard, task: Task, packing: Packing, tally: ShardStats, careful: CarefulAttempt | None
+) -> Iterator[PackedBatch]:
     """Read, split, encode and pack; runs in the background thread."""
     if careful is None:
         batches = read(shard, task.id_column, task.text_column)
@@ -186,7 +188,7 @@ def _prepare(
         for group, encoded in _encoded(batch, task, packing.packer, tally):
             for run in tally.timed_each("pack", pack_runs(encoded, packing.packer, packing.context)):
                 failures = {document_id: describe(error) for document_id, error in run.failures.items()}
-                yield Step(group, run.samples, failures, run.last)
+                yield PackedBatch(group, run.samples, failures, run.last)
                 del run  # else it would be held while the next one is made
 
 
@@ -239,7 +241,7 @@ def try_samples(samples: Sequence[pa.RecordBatch], task: TagTask, model: Any) ->
     tag(pa.concat_batches(samples), model, task.decoder, task.threshold)
 
 
-def _reject_killers(step: Step, careful: CarefulAttempt) -> None:
+def _reject_killers(step: PackedBatch, careful: CarefulAttempt) -> None:
     """Reject the documents of a step whose windows end the process that tags them."""
     group, samples = step.group, step.arrive()
     edges = document_edges(samples["document_id"])
@@ -249,16 +251,18 @@ def _reject_killers(step: Step, careful: CarefulAttempt) -> None:
             group.reject(int(group.places(parts[start])[0]), killed.stage, ENDS_PROCESS, str(killed))
 
 
-def _encoded(batch: ReadBatch, task: Task, packer: Packer, tally: Tally) -> Iterator[tuple[Group, Encoded]]:
+def _encoded(
+    batch: ReadBatch, task: Task, packer: Packer, tally: ShardStats
+) -> Iterator[tuple[DocumentBatch, Encoded]]:
     """Yield the documents in groups, all in one unless some fail, with their sentences as tokens."""
 
-    def work(start: int, end: int) -> tuple[Group, Encoded]:
+    def work(start: int, end: int) -> tuple[DocumentBatch, Encoded]:
         documents = batch.documents.slice(start, end - start)
         with tally.timed("split"):
             sentences = split(documents, task.language)
         with tally.timed("encode"):
             encoded = encode(sentences, packer)
-        group = Group(documents, [])
+        group = DocumentBatch(documents, [])
         group.n_sentences += np.bincount(group.places(sentences), minlength=len(documents))
         return group, encoded
 
@@ -271,10 +275,10 @@ def _encoded(batch: ReadBatch, task: Task, packer: Packer, tally: Tally) -> Iter
         group.rejects, rejects = rejects, []
         yield group, encoded
     if rejects:
-        yield Group(batch.documents.slice(0, 0), rejects), encode(SENTENCES.empty(), packer)
+        yield DocumentBatch(batch.documents.slice(0, 0), rejects), encode(SENTENCES.empty(), packer)
 
 
-def _tag_run(step: Step, task: TagTask, model: Any) -> None:
+def _tag_run(step: PackedBatch, task: TagTask, model: Any) -> None:
     """Tag a run and add what was found to its group; a document that fails is rejected, whatever was found before."""
     group, samples = step.group, step.arrive()
     edges = document_edges(samples["document_id"])
@@ -294,23 +298,23 @@ def _tag_run(step: Step, task: TagTask, model: Any) -> None:
     group.count(samples)
 
 
-def _finish_group(group: Group, writers: dict[str, TableWriter], tally: Tally) -> int:
+def _finish_group(group: DocumentBatch, writers: dict[str, TableWriter], tally: ShardStats) -> int:
     """Write a group's rows and return how many documents it is."""
     with tally.timed("check"):
         annotations = group.checked_annotations()
-        rows = document_rows(group, annotations)
+        rows = documents_table(group, annotations)
         rejects = [*group.rejects, *group.rejected.values()]
     with tally.timed("write"):
         writers[ANNOTATIONS.name].write(annotations)
         writers[DOCUMENTS.name].write(rows)
-        writers[REJECTS.name].write(reject_rows(rejects))
+        writers[REJECTS.name].write(rejects_table(rejects))
     tally.add(rows, rejects, annotations)
     return len(rows)
 
 
-def _count_group(group: Group, tally: Tally) -> int:
+def _count_group(group: DocumentBatch, tally: ShardStats) -> int:
     """Count what a group that is not to be tagged here comes to and return how many documents it is."""
     with tally.timed("check"):
-        rows = document_rows(group, ANNOTATIONS.empty(), "prepared")
+        rows = documents_table(group, ANNOTATIONS.empty(), "prepared")
     tally.add(rows, [*group.rejects, *group.rejected.values()], ANNOTATIONS.empty())
     return len(rows)

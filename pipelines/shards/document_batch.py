@@ -12,7 +12,7 @@ from schemas import ANNOTATIONS
 
 
 @dataclass(slots=True)
-class Group:
+class DocumentBatch:
     """Documents on their way. A place is a document's position in `documents`; all arrays are by place.
 
     Attributes:
@@ -64,7 +64,7 @@ class Group:
         self.n_words += np.bincount(word_places[own], minlength=size)
         self.n_long_words += np.bincount(word_places[own & long], minlength=size)
 
-    def untold(self, step: "Step") -> tuple[int, int]:
+    def untold(self, step: "PackedBatch") -> tuple[int, int]:
         """Return the words that were counted and the bytes of text that were dealt with since the last call.
 
         Call it after each step. Words of documents that were rejected meanwhile are taken back; bytes are those of
@@ -95,7 +95,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PackedBatch:
     """A run of windows on its way, and the documents that it is of.
 
     Attributes:
@@ -105,7 +105,7 @@ class Step:
         last: whether it is the group's last run.
     """
 
-    group: Group
+    group: DocumentBatch
     samples: pa.RecordBatch
     failures: dict[str, str]
     last: bool

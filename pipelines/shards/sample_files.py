@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import PipelineError
-from pipelines.output.layout import STEPS, table_path
+from pipelines.output.layout import SAMPLE_TABLES, table_path
 from pipelines.output.manifest import committed_entry
 from pipelines.planning.documents import renamed
-from pipelines.shards.document_batch import Group, Step
-from pipelines.shards.stats import Tally
+from pipelines.shards.document_batch import DocumentBatch, PackedBatch
+from pipelines.shards.stats import ShardStats
 from pipelines.stages.read import INPUTS, Reject, clean
 from pipelines.stages.write import named, output_of
 from pipelines.storage import open_input, publish, read_range, resolve, writing
@@ -66,16 +66,16 @@ def arrow_file(url: str, table: Table, footer: dict[str, str]) -> Iterator[Arrow
         yield ArrowFile(url, file, table, footer)
 
 
-class StepWriter:
-    """Writes the steps of a shard; use `step_writer`."""
+class SampleWriter:
+    """Writes the steps of a shard; use `sample_writer`."""
 
     def __init__(self, samples: ArrowFile, inputs: ArrowFile) -> None:
         self._samples, self._inputs = samples, inputs
         self._group = self._run = 0
         self._failed: dict[int, int] = {}  # place -> the run that lacks windows of it
 
-    def write(self, step: Step) -> None:
-        """Write a step that has arrived (see `Step.arrive`)."""
+    def write(self, step: PackedBatch) -> None:
+        """Write a step that has arrived (see `PackedBatch.arrive`)."""
         for place in step.group.rejected:
             self._failed.setdefault(place, self._run)
         mark = {_GROUP: str(self._group).encode(), _LAST: str(int(step.last)).encode()}
@@ -91,17 +91,17 @@ class StepWriter:
 
 
 @contextlib.contextmanager
-def step_writer(output: str, shard: str, footer: dict[str, str]) -> Iterator[StepWriter]:
+def sample_writer(output: str, shard: str, footer: dict[str, str]) -> Iterator[SampleWriter]:
     """Open the files of a shard, which appear when the block ends well; call `finish` before it does."""
     with contextlib.ExitStack() as stack:
         files = []
-        for table in STEPS:
+        for table in SAMPLE_TABLES:
             url = table_path(output, table.name, shard)
             files.append(stack.enter_context(arrow_file(url, table, footer)))
-        yield StepWriter(*files)
+        yield SampleWriter(*files)
 
 
-def steps(shard: Shard, task: TagTask, tally: Tally) -> Iterator[Step]:
+def steps(shard: Shard, task: TagTask, tally: ShardStats) -> Iterator[PackedBatch]:
     """Yield the steps of a shard that was prepared, one run in memory at a time.
 
     They are those that were written, whatever has become of the documents' files meanwhile.
@@ -116,7 +116,7 @@ def steps(shard: Shard, task: TagTask, tally: Tally) -> Iterator[Step]:
         OSError: the storage failed.
     """
     name = renamed(shard, task.samples_job).name
-    urls = {table.name: table_path(task.samples, table.name, name) for table in STEPS}
+    urls = {table.name: table_path(task.samples, table.name, name) for table in SAMPLE_TABLES}
     entry = committed_entry(task.samples, name)
     if entry is None:
         raise PipelineError("samples.damaged", path=urls[SAMPLES.name], reason="its entry in the manifest is gone")
@@ -131,7 +131,7 @@ def steps(shard: Shard, task: TagTask, tally: Tally) -> Iterator[Step]:
                     group, failures = _group(inputs.get_batch(number))
                     tally.counts["read"] += len(group.documents) + sum(reject.n_documents for reject in group.rejects)
             last = metadata[_LAST] == b"1"
-            yield Step(group, batch, failures.get(run, {}), last)
+            yield PackedBatch(group, batch, failures.get(run, {}), last)
             run, number = (0, number + 1) if last else (run + 1, number)
 
 
@@ -157,7 +157,7 @@ def _opened(url: str, written: Output) -> Iterator[pa.ipc.RecordBatchFileReader]
         yield pa.ipc.open_file(file if copy is None else copy)
 
 
-def _input_rows(group: Group, failed: dict[int, int]) -> pa.RecordBatch:
+def _input_rows(group: DocumentBatch, failed: dict[int, int]) -> pa.RecordBatch:
     """Return the PREPARED rows of a group; `failed` is the run in which packing failed, by place."""
     documents = group.documents
     rejected = [group.rejected.get(place) for place in range(len(documents))]
@@ -194,11 +194,11 @@ def _input_rows(group: Group, failed: dict[int, int]) -> pa.RecordBatch:
     return pa.concat_batches([rows, pa.RecordBatch.from_pylist(others, schema=PREPARED.schema)]) if others else rows
 
 
-def _group(rows: pa.RecordBatch) -> tuple[Group, dict[int, dict[str, str]]]:
-    """Return the group that PREPARED rows hold, and what failed in which of its runs, as in `Step.failures`."""
+def _group(rows: pa.RecordBatch) -> tuple[DocumentBatch, dict[int, dict[str, str]]]:
+    """Return the group that PREPARED rows hold, and what failed in which of its runs, as in `PackedBatch.failures`."""
     documents = rows.filter(pc.is_valid(rows["text"]))
     others = rows.filter(pc.is_null(rows["text"]))
-    group = Group(
+    group = DocumentBatch(
         pa.RecordBatch.from_arrays([documents[name] for name in INPUTS.names], schema=INPUTS),
         [Reject(**{name: row[name] for name in _REJECT_FIELDS}) for row in others.to_pylist()],
     )

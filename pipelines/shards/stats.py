@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
-class Tally:
+class ShardStats:
     """Counts and times of a shard. Stages of different names may be timed in different threads."""
 
     counts: Counter[str] = field(default_factory=Counter)

@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.shards.document_batch import Group
+from pipelines.shards.document_batch import DocumentBatch
 from pipelines.stages.read import Reject, clean
 from schemas import DOCUMENTS, REJECTS
 
 
-def document_rows(group: Group, annotations: pa.RecordBatch, done: str = "tagged") -> pa.RecordBatch:
+def documents_table(group: DocumentBatch, annotations: pa.RecordBatch, done: str = "tagged") -> pa.RecordBatch:
     """Return the DOCUMENTS rows of a group, in the order of the source.
 
     Args:
@@ -57,7 +57,7 @@ def document_rows(group: Group, annotations: pa.RecordBatch, done: str = "tagged
     return rows.take(pc.sort_indices(rows, [("source", "ascending"), ("source_row", "ascending")]))
 
 
-def reject_rows(rejects: list[Reject]) -> pa.RecordBatch:
+def rejects_table(rejects: list[Reject]) -> pa.RecordBatch:
     """Return REJECTS rows."""
     rows = [
         {

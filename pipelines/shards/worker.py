@@ -62,13 +62,13 @@ def facts(task: Task) -> dict[str, str]:
     if not isinstance(task, TagTask):
         return {"device": "cpu"}
 
-    from spanmarker_core.bundle.config import gate_words
+    from spanmarker_core.bundle.config import describe_gate
     from spanmarker_core.inference.tagger import BATCH_TOKENS
 
     return {
         "device": str(model.device),
         "dtype": task.dtype,
-        "gate": gate_words(model.gate_threshold),
+        "gate": describe_gate(model.gate_threshold),
         "batches": f"up to {BATCH_TOKENS[model.device.type]} text tokens, windows of like length together",
     }
 

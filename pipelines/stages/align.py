@@ -47,7 +47,7 @@ class AnnotatedDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class Gold:
+class GoldEntity:
     """An entity that may be a candidate span; `record` is what GOLD_PROBLEMS would tell of it."""
 
     first: int  # place
@@ -67,7 +67,7 @@ class Aligned:
     """
 
     sentences: list[Sentence]
-    gold: list[Gold]
+    gold: list[GoldEntity]
     problems: list[dict[str, Any]]
 
 
@@ -137,7 +137,7 @@ class _Words:
                     raise _Misfit("too_long", f"it has {length} words, and entity_max_length is {entity_max_length}")
                 if not (self.has_token[first] and self.has_token[last]):
                     raise _Misfit("no_tokens", "its first or last word has no token, which a marker could point at")
-                aligned.gold.append(Gold(first, last, span.label, record))
+                aligned.gold.append(GoldEntity(first, last, span.label, record))
             except _Misfit as misfit:
                 aligned.problems.append(problem(record, *misfit.args))
         return aligned
@@ -193,7 +193,7 @@ class _Words:
 
 
 def _annotations(document: AnnotatedDocument, row_start: int) -> list[tuple[dict[str, Any], int | None, Span]]:
-    """Return (record, sentence as a row or None, range) of each annotation; the record as in `Gold`."""
+    """Return (record, sentence as a row or None, range) of each annotation; the record as in `GoldEntity`."""
 
     def record(span: Span, source_row: int, unit: str, text: str) -> dict[str, Any]:
         return {
@@ -231,8 +231,8 @@ def problem(record: dict[str, Any], code: str, message: str) -> dict[str, Any]:
 
 
 def with_gold(
-    samples: pa.RecordBatch, encoded: Encoded, gold: Sequence[Gold], entity_max_length: int
-) -> tuple[pa.RecordBatch, list[Gold]]:
+    samples: pa.RecordBatch, encoded: Encoded, gold: Sequence[GoldEntity], entity_max_length: int
+) -> tuple[pa.RecordBatch, list[GoldEntity]]:
     """Give windows their gold.
 
     Args:

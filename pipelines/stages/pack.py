@@ -41,7 +41,7 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class WindowChunk:
     """Windows of consecutive sentences of a batch.
 
     Attributes:
@@ -80,7 +80,9 @@ def _placed(sentence: EncodedSentence, words: Sequence[str]) -> EncodedSentence:
     return replace(sentence, word_char_start=ends - lengths, word_char_end=ends)
 
 
-def pack_runs(encoded: Encoded, packer: Packer, context: Context, max_bytes: int = MAX_RUN_BYTES) -> Iterator[Run]:
+def pack_runs(
+    encoded: Encoded, packer: Packer, context: Context, max_bytes: int = MAX_RUN_BYTES
+) -> Iterator[WindowChunk]:
     """Yield the windows of sentences in runs of about `max_bytes`; at least one run, if an empty one.
 
     The rows are those of `pack`, wherever the runs are cut: windows are planned, and numbered, over the
@@ -92,7 +94,7 @@ def pack_runs(encoded: Encoded, packer: Packer, context: Context, max_bytes: int
     reached = (-1, 0)
     for number, (first, last) in enumerate(cuts):
         samples, failures, reached = _run(encoded, packer, plan[first:last], edges, reached)
-        yield Run(samples, failures, last=number == len(cuts) - 1)
+        yield WindowChunk(samples, failures, last=number == len(cuts) - 1)
         del samples, failures  # else they would be held while the next run is made
 
 

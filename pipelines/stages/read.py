@@ -12,7 +12,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage import is_storage_fault, join, open_input, read_range
+from pipelines.storage import is_storage_error, join, open_input, read_range
 from schemas.shards import Shard
 
 #: Documents in memory between two stages.
@@ -249,7 +249,7 @@ def _group_rows(
             if row >= end:
                 return
     except (pa.ArrowException, OSError) as error:
-        if is_storage_fault(error):
+        if is_storage_error(error):
             raise
         reason = str(error)
     row = max(row, start)
@@ -322,7 +322,7 @@ def decompressed(file: IO[bytes], kind: str) -> Iterator[bytes]:
         try:
             block = stream.read(_BLOCK)
         except (pa.ArrowException, OSError) as error:
-            if is_storage_fault(error):
+            if is_storage_error(error):
                 raise
             raise DamagedFile(str(error)) from None
         if not block:

@@ -1,7 +1,7 @@
 """Files, wherever they are: listing, opening, publishing whole or not at all. Any fsspec URL will do.
 
 A path without a scheme is local. What stores raise reaches the rest of the program as an OSError that says what is
-the matter with the file, as a `StoreFault` that says nothing of it, or as a coded error that the user can mend.
+the matter with the file, as a `StorageError` that says nothing of it, or as a coded error that the user can mend.
 
     options    what `--storage-option` says
     urls       names of files, and the stores that they are in
@@ -12,7 +12,7 @@ the matter with the file, as a `StoreFault` that says nothing of it, or as a cod
     lock       one writer to an output
 """
 
-from pipelines.storage.faults import StoreFault, is_storage_fault, patiently, reaching
+from pipelines.storage.faults import StorageError, is_storage_error, translate_storage_errors, with_retries
 from pipelines.storage.files import (
     ContentIdentity,
     exists,
@@ -28,30 +28,29 @@ from pipelines.storage.folders import Listed, listing, local_kind, names_in, siz
 from pipelines.storage.lock import Lease, check_lease, sole_writer
 from pipelines.storage.options import given_options, option_names, use_options
 from pipelines.storage.outputs import publish, publish_bytes, remove_scratch, writing
-from pipelines.storage.urls import absolute, join, resolve, spell
+from pipelines.storage.urls import absolute, join, normalise_url, resolve
 
 __all__ = [
     "ContentIdentity",
     "Lease",
     "Listed",
-    "StoreFault",
+    "StorageError",
     "absolute",
     "check_lease",
     "exists",
     "given_options",
     "in_bucket",
-    "is_storage_fault",
+    "is_storage_error",
     "join",
     "listing",
     "local_kind",
     "make_folder",
     "names_in",
+    "normalise_url",
     "open_input",
     "option_names",
-    "patiently",
     "publish",
     "publish_bytes",
-    "reaching",
     "read_all",
     "read_range",
     "remove",
@@ -60,7 +59,8 @@ __all__ = [
     "size_of",
     "sizes_in",
     "sole_writer",
-    "spell",
+    "translate_storage_errors",
     "use_options",
+    "with_retries",
     "writing",
 ]

@@ -43,7 +43,7 @@ _LASTING = {errno.EINVAL, errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EMSGSIZ
 _reached: set[fsspec.AbstractFileSystem] = set()
 
 
-class StoreFault(OSError):
+class StorageError(OSError):
     """A store failed or can't be reached, which says nothing of the file: what was tried may be tried again."""
 
     @property
@@ -59,7 +59,7 @@ def as_os_error(error: Exception) -> OSError | None:
     """Return what an error that a store's library raised means, None if it is about how the library is used.
 
     An OSError of another kind is itself: `FileNotFoundError` and the like. A plain one, which Arrow raises for
-    damaged content, becomes a `StoreFault`, as do the networks' own errors.
+    damaged content, becomes a `StorageError`, as do the networks' own errors.
     """
     names = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
     if names.isdisjoint(_NETWORK) and type(error) is not OSError:
@@ -70,8 +70,8 @@ def as_os_error(error: Exception) -> OSError | None:
     if status == 404:
         return FileNotFoundError(errno.ENOENT, _line(error))
     if type(error) is OSError:
-        return StoreFault(error.errno or errno.EACCES, _line(error))  # gcsfs gives its 403 no number
-    return StoreFault(errno.EINVAL if status == 400 else errno.EIO, _line(error))
+        return StorageError(error.errno or errno.EACCES, _line(error))  # gcsfs gives its 403 no number
+    return StorageError(errno.EINVAL if status == 400 else errno.EIO, _line(error))
 
 
 def _line(error: Exception) -> str:
@@ -80,7 +80,7 @@ def _line(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def reaching(url: str, passes: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+def translate_storage_errors(url: str, passes: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
     """Turn whatever a store's library raises into an OSError (see `as_os_error`) or a coded error.
 
     What is not an OSError says that the library is missing, has no credentials or is misused. Only what `passes` is
@@ -105,7 +105,7 @@ def reaching(url: str, passes: tuple[type[Exception], ...] = (OSError,)) -> Iter
         raise PipelineError("url.unusable", url=url, reason=_line(error).rstrip("."), remedy=remedy) from error
 
 
-def patiently(fs: fsspec.AbstractFileSystem, work: Callable[[], Result]) -> Result:
+def with_retries(fs: fsspec.AbstractFileSystem, work: Callable[[], Result]) -> Result:
     """Do `work`, which must bear repeating, until it succeeds or the patience with the store is over.
 
     Raises:
@@ -120,7 +120,7 @@ def patiently(fs: fsspec.AbstractFileSystem, work: Callable[[], Result]) -> Resu
         except Exception as error:
             meant = as_os_error(error)
             passing = isinstance(meant, TimeoutError | ConnectionError)
-            passing = passing or (isinstance(meant, StoreFault) and meant.may_pass)
+            passing = passing or (isinstance(meant, StorageError) and meant.may_pass)
             if not passing or time.monotonic() > deadline:
                 if meant is None or meant is error:
                     raise
@@ -132,10 +132,10 @@ def patiently(fs: fsspec.AbstractFileSystem, work: Callable[[], Result]) -> Resu
             return result
 
 
-def is_storage_fault(error: Exception) -> bool:
+def is_storage_error(error: Exception) -> bool:
     """Tell a fault of the disk or the store from damaged content, which Arrow raises as OSError as well.
 
-    >>> is_storage_fault(OSError("Corrupt snappy compressed data.")), is_storage_fault(OSError(5, "I/O error"))
+    >>> is_storage_error(OSError("Corrupt snappy compressed data.")), is_storage_error(OSError(5, "I/O error"))
     (False, True)
     """
     if type(error) is OSError:  # Arrow's has no number, but for EINVAL, where damage sends it to odd offsets.

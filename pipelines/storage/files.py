@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import fsspec
 
-from pipelines.storage.faults import patiently, reaching
+from pipelines.storage.faults import translate_storage_errors, with_retries
 from pipelines.storage.folders import paged
 from pipelines.storage.outputs import writing
 from pipelines.storage.urls import is_local, resolve
@@ -22,13 +22,13 @@ def open_input(url: str) -> IO[bytes]:
     """Open a file for reading, seekable.
 
     Raises:
-        OSError: here or from the file: a store's own troubles as `StoreFault`, never as what damaged content raises.
+        OSError: here or from the file: a store's own troubles as `StorageError`, never as what damaged content raises.
     """
     fs, path = resolve(url)
     if is_local(fs):
         return open(path, "rb")
-    with reaching(url):
-        return io.BufferedReader(_StoreFile(url, fs, patiently(fs, lambda: fs.open(path, "rb", block_size=_BLOCK))))
+    with translate_storage_errors(url):
+        return io.BufferedReader(_StoreFile(url, fs, with_retries(fs, lambda: fs.open(path, "rb", block_size=_BLOCK))))
 
 
 class _StoreFile(io.RawIOBase):
@@ -50,9 +50,9 @@ class _StoreFile(io.RawIOBase):
         return self._file.seek(offset, whence)
 
     def readinto(self, buffer: Any) -> int:
-        with reaching(self._url):
+        with translate_storage_errors(self._url):
             # A failed read leaves the file where it was.
-            block = patiently(self._fs, lambda: self._file.read(len(buffer)))
+            block = with_retries(self._fs, lambda: self._file.read(len(buffer)))
         buffer[: len(block)] = block
         return len(block)
 
@@ -73,23 +73,23 @@ def read_range(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
 def exists(url: str) -> bool:
     """Tell whether there is a file at `url`."""
     fs, path = resolve(url)
-    with reaching(url):
-        return bool(fs.exists(path) if is_local(fs) else patiently(fs, lambda: fs.exists(path)))
+    with translate_storage_errors(url):
+        return bool(fs.exists(path) if is_local(fs) else with_retries(fs, lambda: fs.exists(path)))
 
 
 def size_of(url: str) -> int | None:
     """Return the size of a file in bytes; None if there is none."""
     fs, path = resolve(url)
-    with contextlib.suppress(FileNotFoundError), reaching(url):
-        return int(fs.size(path) if is_local(fs) else patiently(fs, lambda: fs.size(path)))
+    with contextlib.suppress(FileNotFoundError), translate_storage_errors(url):
+        return int(fs.size(path) if is_local(fs) else with_retries(fs, lambda: fs.size(path)))
     return None
 
 
 def remove(url: str) -> None:
     """Remove a file; it may be gone already."""
     fs, path = resolve(url)
-    with contextlib.suppress(FileNotFoundError), reaching(url):
-        patiently(fs, lambda: fs.rm_file(path))
+    with contextlib.suppress(FileNotFoundError), translate_storage_errors(url):
+        with_retries(fs, lambda: fs.rm_file(path))
 
 
 def read_all(urls: list[str]) -> list[bytes]:
@@ -99,8 +99,8 @@ def read_all(urls: list[str]) -> list[bytes]:
     fs, _ = resolve(urls[0])
     paths = [resolve(url)[1] for url in urls]
     # Not `fs.cat`, which takes a `[` in a name for a wildcard.
-    with reaching(urls[0]), ThreadPoolExecutor(1 if is_local(fs) else _READERS) as pool:
-        return list(pool.map(lambda path: patiently(fs, lambda: fs.cat_file(path)), paths))
+    with translate_storage_errors(urls[0]), ThreadPoolExecutor(1 if is_local(fs) else _READERS) as pool:
+        return list(pool.map(lambda path: with_retries(fs, lambda: fs.cat_file(path)), paths))
 
 
 def make_folder(url: str) -> None:
@@ -110,7 +110,7 @@ def make_folder(url: str) -> None:
         PipelineError: `url.no_bucket`, `url.unusable`, `output.not_writable`.
     """
     fs, path = resolve(url)
-    with writing(url), reaching(url):
+    with writing(url), translate_storage_errors(url):
         if not in_bucket(fs, path):
             fs.makedirs(path, exist_ok=True)
 
@@ -139,8 +139,8 @@ class ContentIdentity:
         self._file = file
         self._word: str | None = None
         if not is_local(fs):
-            with reaching(url):
-                self._word = _store_identity(patiently(fs, lambda: fs.info(path)))
+            with translate_storage_errors(url):
+                self._word = _store_identity(with_retries(fs, lambda: fs.info(path)))
 
     def of(self, ranges: Iterable[tuple[int, int]]) -> str:
         """Return the identity of the bytes in half-open `(start, end)` ranges."""

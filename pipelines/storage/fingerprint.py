@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage import ContentIdentity, is_storage_fault, join, open_input
+from pipelines.storage import ContentIdentity, is_storage_error, join, open_input
 from schemas.shards import Shard
 
 _TO_THE_END = (0, 1 << 62)
@@ -30,7 +30,7 @@ def content_now(shard: Shard, *columns: str) -> str:
                 groups = groups_in(parquet.metadata, shard.start, shard.end)
                 return parquet_content(parquet, content, columns, groups)
             except (pa.ArrowException, OSError, KeyError) as error:
-                if isinstance(error, OSError) and is_storage_fault(error):
+                if isinstance(error, OSError) and is_storage_error(error):
                     raise
                 return f"no such Parquet file: {error}"
         return content.of([(shard.start, shard.end) if shard.format == "jsonl" else _TO_THE_END])

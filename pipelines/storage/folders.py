@@ -18,9 +18,9 @@ import fsspec
 from fsspec.asyn import sync
 
 from pipelines.errors import PipelineError
-from pipelines.storage.faults import patiently, reaching
+from pipelines.storage.faults import translate_storage_errors, with_retries
 from pipelines.storage.options import FAMILIES
-from pipelines.storage.urls import is_local, resolve, spell
+from pipelines.storage.urls import is_local, normalise_url, resolve
 
 #: Names that are held in memory and sorted at once.
 RUN = 10_000
@@ -98,7 +98,7 @@ def entries(fs: fsspec.AbstractFileSystem, folder: str) -> Iterator[Listed]:
         yield from itertools.chain.from_iterable(pages)
         return
     try:
-        infos = patiently(fs, lambda: fs.ls(folder or "/", detail=True, refresh=True))
+        infos = with_retries(fs, lambda: fs.ls(folder or "/", detail=True, refresh=True))
     except (FileNotFoundError, NotADirectoryError):
         return
     for info in infos:
@@ -124,9 +124,9 @@ def _pages(
     token: str | None = None
     while True:
         try:
-            folders, files, token = patiently(fs, lambda: next_page(fs, bucket, prefix, token))  # noqa: B023
+            folders, files, token = with_retries(fs, lambda: next_page(fs, bucket, prefix, token))  # noqa: B023
         except FileNotFoundError as error:  # A prefix that no name has is an empty page.
-            raise PipelineError("url.no_bucket", bucket=spell(fs, bucket)) from error
+            raise PipelineError("url.no_bucket", bucket=normalise_url(fs, bucket)) from error
         page = [Listed(before + name.rstrip("/"), "directory", 0, False) for name in folders]
         page += [Listed(before + name, "file", size, False) for name, size in files]
         # A folder's own marker, and names that begin with a slash, are no files in it.
@@ -197,7 +197,7 @@ def names_in(folder: str, ending: str) -> Iterator[str]:
 def sizes_in(folder: str, ending: str) -> Iterator[tuple[str, int]]:
     """Yield what `names_in` does, each with the file's size in bytes."""
     fs, path = resolve(folder)
-    with reaching(folder):
+    with translate_storage_errors(folder):
         for name, _, size, _ in entries(fs, path):
             if name.endswith(ending) and not (short := name.rpartition("/")[2]).startswith("."):
                 yield short.removesuffix(ending), size

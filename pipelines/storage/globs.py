@@ -2,7 +2,7 @@
 
 Local files may have several names: through links, and through spellings such as `in//a` and `x/../in/a`.
 A pattern's folder is made real; below it names are kept as they are met, since a file's ending and the
-id of a text come from them, and `Found.real` says which file is meant.
+id of a text come from them, and `Match.real` says which file is meant.
 """
 
 import os
@@ -14,13 +14,22 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import glob_translate
 
 from pipelines.errors import PipelineError
-from pipelines.storage import Listed, in_bucket, listing, local_kind, patiently, reaching, resolve, spell
+from pipelines.storage import (
+    Listed,
+    in_bucket,
+    listing,
+    local_kind,
+    normalise_url,
+    resolve,
+    translate_storage_errors,
+    with_retries,
+)
 
 _MAGIC = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Match:
     """A match. `kind` is "file", "directory" or "other" (a pipe, a socket, a device, a link to nothing)."""
 
     path: str  # an absolute path or a URL, as met below the pattern's folder
@@ -49,8 +58,8 @@ class Pattern:
         self._fs, path = resolve(url)
         self._local = isinstance(self._fs, LocalFileSystem)
         magic = _MAGIC.search(path)
-        with reaching(url):
-            self.literal = magic is None or patiently(self._fs, lambda: self._fs.exists(path))
+        with translate_storage_errors(url):
+            self.literal = magic is None or with_retries(self._fs, lambda: self._fs.exists(path))
         cut = path.rfind("/", 0, len(path) if magic is None or self.literal else magic.start())
         base, rest = path[: max(cut, 0)], path[cut + 1 :]
         if self._local:
@@ -58,7 +67,7 @@ class Pattern:
             rest = re.sub(r"/(\./|/)*", "/", rest)
         self._base = base
         self._path = f"{base}/{rest}" if cut >= 0 else rest
-        self.url, self.folder = spell(self._fs, self._path), spell(self._fs, base)
+        self.url, self.folder = normalise_url(self._fs, self._path), normalise_url(self._fs, base)
         self._below = len(self._path) - len(rest)
         self._regex = None if self.literal else re.compile(glob_translate(rest))
         self._depth = None if "**" in rest else self._path.count("/")
@@ -75,28 +84,28 @@ class Pattern:
         # The folder is no part of the expression: its name may hold brackets.
         return self._regex is not None and self._regex.match(path[self._below :]) is not None
 
-    def find(self) -> Iterator[Found]:
+    def find(self) -> Iterator[Match]:
         """Yield what matches, sorted by path components; memory holds one folder's listing a level.
 
         A folder is yielded if its name matches and nothing in it does.
         """
-        with reaching(self.url):
+        with translate_storage_errors(self.url):
             if self._regex is not None:
                 yield from self._walk(self._base, self._base, {self._base})
                 return
             if self._local:
                 if os.path.lexists(self._path):
                     kind, size = local_kind(self._path)
-                    yield Found(self._path, size, kind, os.path.realpath(self._path))
+                    yield Match(self._path, size, kind, os.path.realpath(self._path))
                 return
             try:
-                info = patiently(self._fs, lambda: self._fs.info(self._path))
+                info = with_retries(self._fs, lambda: self._fs.info(self._path))
             except FileNotFoundError:
                 in_bucket(self._fs, self._base)  # A bucket that is not there is another mistake than a name in it.
                 return
-            yield Found(self.url, info["size"] or 0, info["type"], self.url)
+            yield Match(self.url, info["size"] or 0, info["type"], self.url)
 
-    def _walk(self, folder: str, real_folder: str, linked: set[str]) -> Iterator[Found]:
+    def _walk(self, folder: str, real_folder: str, linked: set[str]) -> Iterator[Match]:
         for entry in listing(self._fs, folder):
             name = entry.path.rpartition("/")[2]
             if name.startswith("."):
@@ -113,11 +122,11 @@ class Pattern:
                     empty = False
                     yield found
             if empty and self._matches(entry.path):
-                yield Found(spell(self._fs, entry.path), entry.size, entry.kind, real)
+                yield Match(normalise_url(self._fs, entry.path), entry.size, entry.kind, real)
 
     def _real(self, entry: Listed, real_folder: str) -> str:
         if not self._local:
-            return spell(self._fs, entry.path)
+            return normalise_url(self._fs, entry.path)
         if entry.is_link:
             return os.path.realpath(entry.path)
         return f"{real_folder}/{entry.path.rpartition('/')[2]}"

@@ -31,7 +31,7 @@ from typing import IO, Protocol
 import fsspec
 
 from pipelines.errors import PipelineError
-from pipelines.storage.faults import patiently, reaching
+from pipelines.storage.faults import translate_storage_errors, with_retries
 from pipelines.storage.folders import entries
 from pipelines.storage.outputs import publish_bytes, writing
 from pipelines.storage.urls import is_local, resolve
@@ -144,8 +144,8 @@ def check_lease(folder: str, token: str) -> None:
     # Whoever takes the next number removes this one before it begins.
     name = _numbered(path, int(number)) if number else f"{path}/{_LOCAL_NAME}"
     holder: Holder | None = None
-    with writing(folder), reaching(folder), contextlib.suppress(FileNotFoundError):
-        holder = _holder(patiently(fs, lambda: fs.cat_file(name)))
+    with writing(folder), translate_storage_errors(folder), contextlib.suppress(FileNotFoundError):
+        holder = _holder(with_retries(fs, lambda: fs.cat_file(name)))
     if holder is None or holder.released:
         raise PipelineError("output.lock_lost", path=folder, holder="nobody, or another run")
     if holder.token != own:
@@ -199,7 +199,7 @@ def _local_lease(folder: str, lock: IO[bytes], me: Holder) -> Iterator[Lease]:
 @contextlib.contextmanager
 def _numbered_lease(folder: str, fs: fsspec.AbstractFileSystem, path: str, who: str) -> Iterator[Lease]:
     lease = _NumberedLease(folder, fs, path, _me(who))
-    with writing(folder), reaching(folder):
+    with writing(folder), translate_storage_errors(folder):
         lease.acquire()
     over = threading.Event()
 
@@ -255,7 +255,7 @@ class _NumberedLease:
 
     def check(self) -> None:
         """Do nothing while the lease holds; see `Lease`."""
-        with writing(self._folder), reaching(self._folder):
+        with writing(self._folder), translate_storage_errors(self._folder):
             highest = max(self._numbers(), default=0)
             holder: Holder | None = None
             with contextlib.suppress(FileNotFoundError):
@@ -285,13 +285,13 @@ class _NumberedLease:
         """Return the seconds since a lock was renewed, by the store's clock if it tells it: machines' differ."""
         probe = f"{self._path}/.lock-probe-{self._me.token}"
         try:
-            renewed = patiently(self._fs, lambda: self._fs.modified(self._name(number)))
+            renewed = with_retries(self._fs, lambda: self._fs.modified(self._name(number)))
         except NotImplementedError:
             said = holder.renewed if holder else self._me.since
             return (datetime.now(UTC) - datetime.fromisoformat(said)).total_seconds()
-        patiently(self._fs, lambda: self._fs.pipe_file(probe, b""))
-        now = patiently(self._fs, lambda: self._fs.modified(probe))
-        patiently(self._fs, lambda: self._fs.rm_file(probe))
+        with_retries(self._fs, lambda: self._fs.pipe_file(probe, b""))
+        now = with_retries(self._fs, lambda: self._fs.modified(probe))
+        with_retries(self._fs, lambda: self._fs.rm_file(probe))
         return (now - renewed).total_seconds()
 
     def _create(self, attempt: int) -> bool:
@@ -321,7 +321,7 @@ class _NumberedLease:
         return _numbered(self._path, number)
 
     def _read(self, number: int) -> Holder | None:
-        return _holder(patiently(self._fs, lambda: self._fs.cat_file(self._name(number))))
+        return _holder(with_retries(self._fs, lambda: self._fs.cat_file(self._name(number))))
 
     def _write(self, holder: Holder) -> None:
         name, content = self._name(self._number), json.dumps(asdict(holder)).encode()
@@ -332,4 +332,4 @@ class _NumberedLease:
 
     def _remove(self, number: int) -> None:
         with contextlib.suppress(FileNotFoundError):
-            patiently(self._fs, lambda: self._fs.rm_file(self._name(number)))
+            with_retries(self._fs, lambda: self._fs.rm_file(self._name(number)))

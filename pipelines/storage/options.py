@@ -17,7 +17,7 @@ FAMILIES = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
 
 #: What is set unless an option or fsspec's configuration says otherwise. Listings are not to be remembered: they would
 #: be old, and as large as the bucket. A store that does not answer is given up soon, since what is worth another try is
-#: tried again by s3fs, and by this program (`faults.patiently`).
+#: tried again by s3fs, and by this program (`faults.with_retries`).
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "s3": {
         "use_listings_cache": False,

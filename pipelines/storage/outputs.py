@@ -15,7 +15,7 @@ from typing import IO, Any
 import fsspec
 
 from pipelines.errors import PipelineError
-from pipelines.storage.faults import patiently, reaching
+from pipelines.storage.faults import translate_storage_errors, with_retries
 from pipelines.storage.urls import is_local, resolve
 
 _SCRATCH_ENDING = ".scratch"
@@ -63,8 +63,8 @@ def publish(url: str) -> Iterator[IO[bytes]]:
                 os.replace(scratch, path)
                 _sync_folder(folder)
             else:
-                with reaching(url):
-                    patiently(fs, lambda: fs.put_file(scratch, path))
+                with translate_storage_errors(url):
+                    with_retries(fs, lambda: fs.put_file(scratch, path))
     finally:
         with contextlib.suppress(OSError):
             os.unlink(scratch)
@@ -100,7 +100,7 @@ def remove_scratch(folders: Iterable[str]) -> None:
                         os.unlink(os.path.join(path, name))
         elif "s3" in fs.protocol:
             # They are invisible and cost a little room, so an account that may not list them goes without.
-            with contextlib.suppress(OSError), reaching(url):
+            with contextlib.suppress(OSError), translate_storage_errors(url):
                 _abort_uploads(fs, path)
 
 
@@ -112,7 +112,7 @@ def _abort_uploads(fs: fsspec.AbstractFileSystem, folder: str) -> None:
         return fs.call_s3("list_multipart_uploads", **where)
 
     while True:  # over pages, each once: what can't be aborted would be listed for ever
-        page = patiently(fs, listed)
+        page = with_retries(fs, listed)
         for upload in page.get("Uploads", ()):
             with contextlib.suppress(OSError):  # It may have ended meanwhile.
                 fs.call_s3("abort_multipart_upload", Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])

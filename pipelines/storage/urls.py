@@ -7,7 +7,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from pipelines.errors import PipelineError
-from pipelines.storage.faults import reaching
+from pipelines.storage.faults import translate_storage_errors
 from pipelines.storage.options import is_protocol, options_for
 
 _LOCAL = LocalFileSystem()
@@ -31,7 +31,7 @@ def resolve(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
         return _LOCAL, _local_path(url)
     if protocol in _LOCAL.protocol:
         return _LOCAL, _local_path(rest)
-    with reaching(url, passes=()):
+    with translate_storage_errors(url, passes=()):
         # fsspec's own `url_to_fs` would take a `::` in a name for a chain of stores.
         kind = fsspec.get_filesystem_class(protocol)
         options = options_for(protocol) | kind._get_kwargs_from_urls(url)
@@ -54,10 +54,10 @@ def absolute(url: str) -> str:
     ('memory:///folder/a.txt', '/data/a.txt')
     """
     fs, path = resolve(url)
-    return spell(fs, os.path.realpath(path) if is_local(fs) else path)
+    return normalise_url(fs, os.path.realpath(path) if is_local(fs) else path)
 
 
-def spell(fs: fsspec.AbstractFileSystem, path: str) -> str:
+def normalise_url(fs: fsspec.AbstractFileSystem, path: str) -> str:
     """Return the absolute path or the URL of a path in a file system."""
     return path if is_local(fs) else fs.unstrip_protocol(path)
 

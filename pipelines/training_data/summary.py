@@ -11,7 +11,7 @@ from spanmarker_core.data.summary import DataSummary
 
 
 @dataclass(slots=True)
-class GoldSummary:
+class AlignmentSummary:
     """What annotated data hold.
 
     Attributes:
@@ -30,7 +30,7 @@ class GoldSummary:
     unreadable: int = 0
 
     @classmethod
-    def over(cls, entries: Iterable[Entry]) -> "GoldSummary":
+    def over(cls, entries: Iterable[Entry]) -> "AlignmentSummary":
         """Add up finished shards."""
         summary = cls(DataSummary(), Counter())
         for entry in entries:

@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.errors import PipelineError
-from pipelines.output.digest_set import NameSet
-from pipelines.output.layout import ANNOTATED, table_path, tables_of
+from pipelines.output.digest_set import DigestSet
+from pipelines.output.layout import TRAINING_TABLES, table_path, tables_of
 from pipelines.output.manifest import find_done, identity_digest, plan_path, planned, read_entries
 from pipelines.output.plan_file import plan_identity
 from pipelines.stages.pack import document_edges
 from pipelines.stages.tag import flat
 from pipelines.storage import absolute, exists, open_input
 from pipelines.training_data.packing import packing_identity
-from pipelines.training_data.summary import GoldSummary
+from pipelines.training_data.summary import AlignmentSummary
 from schemas import ANNOTATED_SAMPLES
 from spanmarker_core.arrays.ragged import ragged_offsets
 from spanmarker_core.errors import CoreError
@@ -69,11 +69,11 @@ class PreparedWindows:
         self._folder = folder = absolute(folder)
         self._identity = identity = _identity(folder)
         shards = [shard.name for shard in planned(folder)]
-        names = NameSet.of(shards)
+        names = DigestSet.of(shards)
         if left := len(names - find_done(folder).done):
             raise PipelineError("samples.not_ready", path=folder, left=left, total=len(shards))
         entries = {entry.shard: entry for entry in read_entries(folder, names)}
-        self.gold = GoldSummary.over(entries.values())
+        self.gold = AlignmentSummary.over(entries.values())
         self._refuse_faulty(max_misaligned)
         self.summary = self.gold.data
         self.labels = sorted(self.summary.labels)
@@ -188,8 +188,8 @@ def is_prepared(path: str) -> bool:
 def _identity(folder: str) -> dict[str, str]:
     """Return the identity of the job that prepared annotated data in a folder."""
     identity = plan_identity(plan_path(folder)) if is_prepared(folder) else {}
-    versions = {f"schema.{table.name}": str(table.version) for table in ANNOTATED}
-    if tables_of(identity) != ANNOTATED or not versions.items() <= identity.items():
+    versions = {f"schema.{table.name}": str(table.version) for table in TRAINING_TABLES}
+    if tables_of(identity) != TRAINING_TABLES or not versions.items() <= identity.items():
         raise PipelineError("samples.not_annotated", path=folder)
     return identity
 

@@ -48,7 +48,7 @@ ARCHITECTURES = {
 }
 
 
-class Scores(NamedTuple):
+class NetworkScores(NamedTuple):
     """What a model says of a batch.
 
     Attributes:

@@ -116,10 +116,10 @@ def decoder_of(config: ModelConfig, decoder: str | None) -> str:
     return chosen
 
 
-def gate_words(threshold: float | None) -> str:
+def describe_gate(threshold: float | None) -> str:
     """Return what a gate's threshold is called in an identity and in reports.
 
-    >>> gate_words(None), gate_words(0.25)
+    >>> describe_gate(None), describe_gate(0.25)
     ('off', 'on from 0.25')
     """
     return "off" if threshold is None else f"on from {threshold}"

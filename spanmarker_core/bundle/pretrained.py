@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 from transformers.utils import logging
 
 from spanmarker_core.bundle.config_checks import without_code
-from spanmarker_core.errors import CoreError, UnusableError, unusable
+from spanmarker_core.errors import CoreError, UnusableError, wrap_errors
 
 #: Words that pre-tokenizers cut into several pieces.
 _SAMPLE_WORDS = ("Ada", "don't", "3.5", "x-ray")
@@ -65,7 +65,7 @@ def encoder_config(values: Mapping[str, Any]) -> PretrainedConfig:
     """
     values = without_code(values)
     model_type = values.pop("model_type", None)
-    with unusable(f"the encoder's config (model_type {model_type!r}) can't be used"):
+    with wrap_errors(f"the encoder's config (model_type {model_type!r}) can't be used"):
         return AutoConfig.for_model(model_type, **values)
 
 
@@ -78,7 +78,7 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
         UnusableError: with the reason.
         CoreError: `encoder.no_fast_tokenizer`.
     """
-    with quiet_transformers(), unusable("its tokenizer can't be read"):
+    with quiet_transformers(), wrap_errors("its tokenizer can't be read"):
         # RoBERTa's vocabulary tells words by the space before them, which a list of words doesn't have.
         wrapped = AutoTokenizer.from_pretrained(
             folder, add_prefix_space=True, trust_remote_code=False, local_files_only=True

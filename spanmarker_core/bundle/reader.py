@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 
 from spanmarker_core.bundle.config import FORMAT_VERSION, ModelConfig, packer_of
 from spanmarker_core.bundle.config_checks import check_config, check_vocabulary, read_context
-from spanmarker_core.errors import CoreError, UnusableError, refusing, unusable
+from spanmarker_core.errors import CoreError, UnusableError, as_core_error, wrap_errors
 from spanmarker_core.windows.packer import Packer
 
 #: Format in which a key came.
@@ -48,7 +48,7 @@ def read_config(text: str, path: str) -> ModelConfig:
         CoreError: `bundle.bad_config`, `bundle.format_too_new`, `checkpoint.no_outside_label`,
             `encoder.entity_too_long`.
     """
-    with refusing("bundle.bad_config", path=path):
+    with as_core_error("bundle.bad_config", path=path):
         values = _json_object(text)
         version = values.get("format_version")
         if type(version) is not int or version < 1:
@@ -87,7 +87,7 @@ def read_info(path: str | Path) -> BundleInfo:
     path = Path(path)
     if not (path / DIGESTS).is_file():
         raise CoreError("bundle.not_found", path=path, file=DIGESTS)
-    with refusing("bundle.bad_file", path=path, file=DIGESTS):
+    with as_core_error("bundle.bad_file", path=path, file=DIGESTS):
         digests = _json_object(_text(path / DIGESTS))
     for name in (CONFIG, WEIGHTS, TOKENIZER):
         if not (path / name).is_file():
@@ -95,7 +95,7 @@ def read_info(path: str | Path) -> BundleInfo:
         found, expected = _sha256(path / name), digests.get(name)
         if found != expected:
             raise CoreError("bundle.digest_mismatch", path=path, file=name, found=found, expected=expected)
-    with refusing("bundle.bad_file", path=path, file=CONFIG):
+    with as_core_error("bundle.bad_file", path=path, file=CONFIG):
         text = _text(path / CONFIG)
     config = read_config(text, str(path))
     return BundleInfo(path, _model_digest(digests), config)
@@ -107,14 +107,14 @@ def read_packer(path: str | Path, config: ModelConfig) -> Packer:
     Raises:
         CoreError: `bundle.bad_file`.
     """
-    with refusing("bundle.bad_file", path=path, file=TOKENIZER):
-        with unusable("it is not a tokenizer"):
+    with as_core_error("bundle.bad_file", path=path, file=TOKENIZER):
+        with wrap_errors("it is not a tokenizer"):
             tokenizer = Tokenizer.from_file(str(Path(path) / TOKENIZER))
         check_vocabulary(tokenizer, config.encoder["vocab_size"])
     return packer_of(config, tokenizer)
 
 
-def seal(path: str | Path) -> str:
+def write_digests(path: str | Path) -> str:
     """Write digests.json over a folder that holds the other files; return the model's digest."""
     path = Path(path)
     digests = {name: _sha256(path / name) for name in (CONFIG, WEIGHTS, TOKENIZER)}

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spanmarker_core.errors import CoreError, UnusableError, unusable
+from spanmarker_core.errors import CoreError, UnusableError, wrap_errors
 
 if TYPE_CHECKING:
     from spanmarker_core.bundle.config import ModelConfig
@@ -38,7 +38,7 @@ def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     Raises:
         UnusableError: with the reason.
     """
-    with unusable("it can't be read as weights"), path.open("rb") as file:
+    with wrap_errors("it can't be read as weights"), path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > min(_MAX_HEADER, path.stat().st_size):
             raise UnusableError(f"it can't be read as weights (its header has {length:,} bytes)")

@@ -15,7 +15,7 @@ from transformers import PretrainedConfig
 from spanmarker_core.bundle.config import WEIGHT_DTYPES, ModelConfig
 from spanmarker_core.bundle.config_checks import without_code
 from spanmarker_core.bundle.pretrained import not_finite
-from spanmarker_core.bundle.reader import CARD, CONFIG, DIGESTS, TOKENIZER, WEIGHTS, seal
+from spanmarker_core.bundle.reader import CARD, CONFIG, DIGESTS, TOKENIZER, WEIGHTS, write_digests
 from spanmarker_core.errors import CoreError
 
 TORCH_DTYPES = {name: getattr(torch, name) for name in WEIGHT_DTYPES}
@@ -84,7 +84,7 @@ def save_bundle(
         tokenizer.save(str(path / TOKENIZER))
         for name, text in texts.items():
             (path / name).write_text(text, encoding="utf-8")
-        return seal(path)
+        return write_digests(path)
 
 
 @contextmanager

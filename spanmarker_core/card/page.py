@@ -16,7 +16,7 @@ from spanmarker_core.card.content import content
 from spanmarker_core.card.facts import Facts
 from spanmarker_core.card.gate_curve import curve_svg
 from spanmarker_core.card.text import Markup, escaped, paragraph
-from spanmarker_core.errors import CoreError, UnusableError, refusing
+from spanmarker_core.errors import CoreError, UnusableError, as_core_error
 
 
 def model_card(config: ModelConfig, facts: Facts | None = None) -> str:
@@ -44,7 +44,7 @@ def read_card_facts(path: str | Path) -> dict[str, Any]:
     file = Path(path) / CARD_FACTS
     if not file.exists():
         return {}
-    with refusing("bundle.bad_file", path=path, file=CARD_FACTS):
+    with as_core_error("bundle.bad_file", path=path, file=CARD_FACTS):
         try:
             facts = json.loads(file.read_bytes())
         except (OSError, ValueError, RecursionError) as error:

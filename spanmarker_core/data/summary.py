@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any
 
 from spanmarker_core.data.records import Sentence, Span
-from spanmarker_core.errors import UnusableError, unusable
+from spanmarker_core.errors import UnusableError, wrap_errors
 
 FORMAT_VERSION = 1
 
@@ -131,7 +131,7 @@ class DataSummary:
         Raises:
             UnusableError: it is something else.
         """
-        with unusable("it is no data summary of this version"):
+        with wrap_errors("it is no data summary of this version"):
             if not isinstance(values, Mapping) or values.get("format_version") != FORMAT_VERSION:
                 raise UnusableError(f"it is no data summary of format {FORMAT_VERSION}")
             labels = {

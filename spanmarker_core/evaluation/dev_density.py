@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from spanmarker_core.bundle.config import gate_words
+from spanmarker_core.bundle.config import describe_gate
 from spanmarker_core.data import Sentence
 from spanmarker_core.data.batches import document_batches
 from spanmarker_core.evaluation.density import DevDensity, dev_density
@@ -30,7 +30,7 @@ def measure_density(tagger: Tagger, sentences: Iterable[Sentence]) -> DevDensity
         _counts(tagger, sentences),
         decoder=config.decoder,
         threshold=str(config.threshold),
-        gate=gate_words(tagger.gate_threshold),
+        gate=describe_gate(tagger.gate_threshold),
     )
 
 

@@ -8,7 +8,7 @@ from spanmarker_core.errors import CoreError
 Item = TypeVar("Item")
 
 
-def texts_of(texts: Iterable[str]) -> list[str]:
+def validate_texts(texts: Iterable[str]) -> list[str]:
     """Return the texts of a call of `tag_text`.
 
     Raises:
@@ -22,7 +22,7 @@ def texts_of(texts: Iterable[str]) -> list[str]:
     return texts
 
 
-def words_of(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+def validate_words(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
     """Return the sentences of a call of `tag_words`.
 
     Raises:

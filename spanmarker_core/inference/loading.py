@@ -10,7 +10,7 @@ from spanmarker_core.bundle.config import DTYPES, GATE_CHOICES, ModelConfig, gat
 from spanmarker_core.bundle.pretrained import not_finite
 from spanmarker_core.bundle.reader import WEIGHTS, BundleInfo, read_info, read_packer
 from spanmarker_core.bundle.weight_shapes import check_shapes, check_sizes, no_more_weights, read_shapes
-from spanmarker_core.errors import CoreError, refusing, unusable
+from spanmarker_core.errors import CoreError, as_core_error, wrap_errors
 from spanmarker_core.inference.int8 import to_int8
 from spanmarker_core.models.network import SpanNetwork
 from spanmarker_core.windows.packer import Packer
@@ -31,14 +31,14 @@ def load_network(
     info = read_info(path)
     threshold = gate_threshold(info.config, gate, path)
     packer = read_packer(path, info.config)
-    with refusing("bundle.bad_file", path=path, file=WEIGHTS):
+    with as_core_error("bundle.bad_file", path=path, file=WEIGHTS):
         shapes = read_shapes(info.path / WEIGHTS)
-    with refusing("bundle.weights_mismatch", path=path):
+    with as_core_error("bundle.weights_mismatch", path=path):
         check_sizes(info.config, shapes)
-    with refusing("bundle.bad_config", path=path), no_more_weights(shapes, path):
+    with as_core_error("bundle.bad_config", path=path), no_more_weights(shapes, path):
         network = build_network(info.config)
     check_shapes({name: tuple(weight.shape) for name, weight in network.state_dict().items()}, shapes, path)
-    with refusing("bundle.bad_file", path=path, file=WEIGHTS), unusable("it can't be read as weights"):
+    with as_core_error("bundle.bad_file", path=path, file=WEIGHTS), wrap_errors("it can't be read as weights"):
         weights = load_file(info.path / WEIGHTS)
     if bad := not_finite(weights):
         raise CoreError("bundle.nan_weight", path=path, name=bad[0], count=bad[1])
@@ -56,7 +56,7 @@ def build_network(config: ModelConfig) -> SpanNetwork:
         UnusableError: with what transformers has against the encoder's config.
         CoreError: `encoder.no_position_ids`.
     """
-    with unusable("its encoder can't be built"):
+    with wrap_errors("its encoder can't be built"):
         network: SpanNetwork = architecture(config.architecture).from_config(config)
         return network
 

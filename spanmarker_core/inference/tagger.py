@@ -17,7 +17,7 @@ from spanmarker_core.bundle.config import ModelConfig, decoder_of
 from spanmarker_core.bundle.reader import BundleInfo
 from spanmarker_core.errors import CoreError, CoreWarning
 from spanmarker_core.inference.batching import BatchPlan, run_batches
-from spanmarker_core.inference.input_checks import check_bounds, documents, texts_of, words_of
+from spanmarker_core.inference.input_checks import check_bounds, documents, validate_texts, validate_words
 from spanmarker_core.inference.loading import load_network
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.spans.candidates import Spans, candidate_spans
@@ -64,7 +64,7 @@ class ScoredBatch:
         n_candidates: spans that there are, with those that the gate turned away.
         probabilities: float32 [n_spans, n_labels].
         gate: float32 [n_words, 2], may start and may end; None for a network without a gate.
-        labels: int64 [n_spans], what each span is where the network itself decides it, see `models.Scores`.
+        labels: int64 [n_spans], what each span is where the network itself decides it, see `models.NetworkScores`.
     """
 
     indices: np.ndarray
@@ -146,7 +146,7 @@ class Tagger:
         Raises:
             CoreError: `call.*`, with what is wrong.
         """
-        texts = texts_of(texts)
+        texts = validate_texts(texts)
         if sentences is not None:
             check_bounds(sentences, texts)
         policy = self._context(context, max_prev_context, max_next_context)
@@ -189,7 +189,7 @@ class Tagger:
         Raises:
             CoreError: `call.*`, with what is wrong.
         """
-        sentences = words_of(sentences)
+        sentences = validate_words(sentences)
         if sentence_ids is not None and document_ids is None:
             raise CoreError("call.ids_without_documents")
         for what, ids in (("document_ids", document_ids), ("sentence_ids", sentence_ids)):

@@ -27,7 +27,7 @@ from spanmarker_core.bundle.pretrained import (
 )
 from spanmarker_core.bundle.writer import check_output, encoder_facts, save_bundle
 from spanmarker_core.card import model_card
-from spanmarker_core.errors import UnusableError, refusing, unusable
+from spanmarker_core.errors import UnusableError, as_core_error, wrap_errors
 from spanmarker_core.models.encoders import max_window_tokens, position_kind
 from spanmarker_core.models.probe import check_states
 from spanmarker_core.models.span_marker import SpanMarkerModel
@@ -50,7 +50,7 @@ def import_span_marker(source: str | Path, output: str | Path) -> str:
     """
     source = Path(source)
     check_output(output)
-    with refusing("checkpoint.not_span_marker", path=source):
+    with as_core_error("checkpoint.not_span_marker", path=source):
         config, network, tokenizer = _read_checkpoint(source)
     return save_bundle(output, config, network, tokenizer, model_card(config))
 
@@ -63,7 +63,7 @@ def _read_checkpoint(source: Path) -> tuple[ModelConfig, nn.Module, Tokenizer]:
     labels = _labels(values, len(weights["classifier.weight"]))
     tokenizer = _read_tokenizer(source, values["encoder"].get("model_type"))
     config = _config(source, values, labels, tokenizer, _embedding_rows(weights))
-    with unusable("its encoder can't be built"):
+    with wrap_errors("its encoder can't be built"):
         network = SpanMarkerModel.from_config(config)
     expected = network.state_dict()
     # Poolers and buffers of older transformers are not part of the model.
@@ -151,7 +151,7 @@ def _read_weights(source: Path) -> dict[str, Tensor]:
     for name in ("model.safetensors", "pytorch_model.bin"):
         weights: dict[str, Tensor] = {}
         for file in weight_files(source, name):
-            with unusable(f"{file.name} can't be read as weights"):
+            with wrap_errors(f"{file.name} can't be read as weights"):
                 found = load_file(file) if file.suffix == ".safetensors" else torch.load(file, "cpu", weights_only=True)
                 weights.update({key: value.float() for key, value in found.items()})
         if not weights:
@@ -174,7 +174,7 @@ def _embedding_rows(weights: dict[str, Tensor]) -> int:
 def _read_tokenizer(source: Path, encoder_type: object) -> Tokenizer:
     """Return the tokenizer as the library would have it after loading."""
     if (source / "tokenizer.json").is_file():
-        with unusable("tokenizer.json can't be read"):
+        with wrap_errors("tokenizer.json can't be read"):
             tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
     else:
         tokenizer = read_tokenizer(source).backend_tokenizer

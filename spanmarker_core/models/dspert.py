@@ -74,7 +74,7 @@ class DSpERT(SpanNetwork):
         if options.ffn:
             wide = nn.Linear(size_after + options.width_size, options.ffn)
             self.ffn = nn.Sequential(nn.Dropout(options.ffn_dropout), wide, nn.ReLU())
-        self.try_out()
+        self.smoke_test()
 
     @staticmethod
     def feature_size(options: Any, hidden: int) -> int:

@@ -38,7 +38,7 @@ class Sampling(NamedTuple):
     text_tokens: int | None = None
 
 
-class Samples:
+class SampledSpans:
     """The samples of spans [start, end), laid out end to end as items: each its text, then start, end, start, end, ….
 
     Args:
@@ -84,7 +84,7 @@ class Samples:
         >>> empty = torch.zeros(2, dtype=torch.int64)
         >>> yes = np.ones(2, np.bool_)
         >>> batch = Batch(empty, offsets, empty, empty, spans, offsets, np.array([False]), yes, yes)
-        >>> Samples(batch, spans, 0, 2, Sampling("paired", 128)).mask(torch.device("cpu"))[0].int()
+        >>> SampledSpans(batch, spans, 0, 2, Sampling("paired", 128)).mask(torch.device("cpu"))[0].int()
         tensor([[1, 1, 0, 0, 0, 0],
                 [1, 1, 0, 0, 0, 0],
                 [1, 1, 1, 1, 0, 0],

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoModel, PreTrainedModel
 
-from spanmarker_core.architectures.registry import Scores, options_of
+from spanmarker_core.architectures.registry import NetworkScores, options_of
 from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.bundle.pretrained import encoder_config
-from spanmarker_core.errors import unusable
+from spanmarker_core.errors import wrap_errors
 from spanmarker_core.models.attention import ATTENTION, Rows, TextPass
 from spanmarker_core.models.batch import Batch, on_device
 from spanmarker_core.models.encoders import check_encoder
@@ -29,7 +29,7 @@ class SpanNetwork(nn.Module):
 
     With option `output` "tags", entities come from the sequence head, and spans are scored in training only.
 
-    Architectures end their `__init__` with `try_out()`.
+    Architectures end their `__init__` with `smoke_test()`.
 
     Args:
         encoder: a transformers encoder that takes position ids; its attention is replaced.
@@ -94,7 +94,7 @@ class SpanNetwork(nn.Module):
         return cls(AutoModel.from_config(encoder, trust_remote_code=False, attn_implementation="eager"), config)
 
     @torch.no_grad()
-    def try_out(self) -> None:
+    def smoke_test(self) -> None:
         """Score a span of two tokens, so that an encoder that can't run is refused here and not at the first text.
 
         Raises:
@@ -103,12 +103,14 @@ class SpanNetwork(nn.Module):
         self.eval()
         word, token = np.zeros(1, np.int64), torch.tensor([0])
         spans = Spans(np.array([0, 1]), word, word, word, word + 1)
-        with unusable("its encoder can't run on packed texts"):
+        with wrap_errors("its encoder can't run on packed texts"):
             ids, runs, yes = torch.zeros(2, dtype=torch.int64), np.array([0, 1]), np.ones(1, np.bool_)
             self(Batch(ids, np.array([0, 2]), token, token + 1, spans, runs, ~yes, yes, yes))
         self.train()
 
-    def forward(self, batch: Batch, gate_threshold: float | None = None, spans_a_chunk: int | None = None) -> Scores:
+    def forward(
+        self, batch: Batch, gate_threshold: float | None = None, spans_a_chunk: int | None = None
+    ) -> NetworkScores:
         """Score candidate spans: all of the batch's, or with a threshold those that the gate lets pass.
 
         Where tags give the entities, in use, those of the batch's spans that they make up.
@@ -132,7 +134,7 @@ class SpanNetwork(nn.Module):
             else:
                 features = self.encode_spans(batch, spans, text, start, end)
             logits.append(self.classifier(self.dropout(features)))
-        return Scores(torch.cat(logits), kept, gate, tags)
+        return NetworkScores(torch.cat(logits), kept, gate, tags)
 
     def read(self, batch: Batch) -> TextPass:
         """Return the text pass that the gate and `encode_spans` go by."""
@@ -175,7 +177,7 @@ class SpanNetwork(nn.Module):
         for part in self.pretrained_parts():
             yield from part.parameters()
 
-    def _tagged(self, batch: Batch, tags: Tensor) -> Scores:
+    def _tagged(self, batch: Batch, tags: Tensor) -> NetworkScores:
         """Return the spans that tags make up, with their probability at their label and the rest at "O"."""
         assert self.tags is not None
         found = self.tags.decode(tags, batch)
@@ -188,7 +190,7 @@ class SpanNetwork(nn.Module):
             logits[np.arange(len(labels)), labels] = np.log(probability)
         # Finite, and 0 when it is exponentiated.
         made = torch.from_numpy(logits.clip(min=-1000.0).astype(np.float32)).to(tags.device)
-        return Scores(made, rows[there], None, tags, labels)
+        return NetworkScores(made, rows[there], None, tags, labels)
 
     def _encode(self, token_ids: Tensor, positions: np.ndarray, levitated: object) -> Tensor:
         position_ids = on_device(positions + self.position_offset, token_ids.device)

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from spanmarker_core.bundle.pretrained import quiet_transformers
-from spanmarker_core.errors import CoreError, unusable
+from spanmarker_core.errors import CoreError, wrap_errors
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.network import SpanNetwork
 from spanmarker_core.spans.candidates import Spans
@@ -44,7 +44,7 @@ def check_states(network: SpanNetwork, tokenizer: Tokenizer, prefix: Sequence[in
     limit = network.encoder.config.max_position_embeddings - network.position_offset
     training = network.training
     network.eval()
-    with torch.no_grad(), quiet_transformers(), unusable("its own forward pass fails"):
+    with torch.no_grad(), quiet_transformers(), wrap_errors("its own forward pass fails"):
         _compare(network, [torch.tensor(window[:limit]) for window in windows])
     network.train(training)
 

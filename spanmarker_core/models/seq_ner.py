@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel
 
-from spanmarker_core.architectures.registry import Scores
+from spanmarker_core.architectures.registry import NetworkScores
 from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.models.attention import StatesPass
 from spanmarker_core.models.batch import Batch
@@ -23,17 +23,19 @@ class SeqNerModel(SpanNetwork):
 
     def __init__(self, encoder: PreTrainedModel, config: ModelConfig) -> None:
         super().__init__(encoder, config)
-        self.try_out()
+        self.smoke_test()
 
     @staticmethod
     def feature_size(options: Any, hidden: int) -> int:
         """Return 0: spans have no features."""
         return 0
 
-    def forward(self, batch: Batch, gate_threshold: float | None = None, spans_a_chunk: int | None = None) -> Scores:
+    def forward(
+        self, batch: Batch, gate_threshold: float | None = None, spans_a_chunk: int | None = None
+    ) -> NetworkScores:
         """Tag the words; in use, return the candidate spans that the tags make up. In training no span is scored."""
         assert self.tags is not None
         tags = self.tags.emissions(self.encode_text(batch).states, batch)
         if not self.training:
             return self._tagged(batch, tags)
-        return Scores(tags.new_zeros((0, len(self.types) + 1)), np.zeros(0, np.int64), None, tags)
+        return NetworkScores(tags.new_zeros((0, len(self.types) + 1)), np.zeros(0, np.int64), None, tags)

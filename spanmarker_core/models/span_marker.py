@@ -25,7 +25,7 @@ from spanmarker_core.errors import UnusableError
 from spanmarker_core.models.attention import MarkerPass, Rows, TextPass, pair_late
 from spanmarker_core.models.batch import Batch, on_device
 from spanmarker_core.models.encoders import encoder_layers
-from spanmarker_core.models.joint import SAMPLES_A_CHUNK, JointPass, Samples, Sampling, sample_starts
+from spanmarker_core.models.joint import SAMPLES_A_CHUNK, JointPass, SampledSpans, Sampling, sample_starts
 from spanmarker_core.models.network import SpanNetwork
 from spanmarker_core.spans.candidates import Spans
 
@@ -72,7 +72,7 @@ class SpanMarkerModel(SpanNetwork):
         if self.options.width_size:
             self.widths = nn.Embedding(config.entity_max_length, self.options.width_size)
             nn.init.normal_(self.widths.weight, std=self.initializer_range)
-        self.try_out()
+        self.smoke_test()
 
     def _sampling(self, config: ModelConfig) -> Sampling | None:
         return Sampling(self.options.attention, self.options.group or 128) if self.options.joint else None
@@ -127,7 +127,7 @@ class SpanMarkerModel(SpanNetwork):
             markers = self._levitate(batch, text, (first, last), spans_a_window, positions.ravel())
             begin = np.repeat(batch.token_offsets[first:last], spans_a_window)
         else:
-            samples = Samples(batch, spans, start, end, self.sampling)
+            samples = SampledSpans(batch, spans, start, end, self.sampling)
             states = self._join(batch, samples, positions.ravel())
             markers = states[on_device(samples.markers, device)]
             begin = samples.begin
@@ -175,7 +175,7 @@ class SpanMarkerModel(SpanNetwork):
         states = self._encode(self._marker_ids(kinds), tokens, marker_pass)
         return states if marker_pass.paired else marker_pass.pair_up(states[None])[0]
 
-    def _join(self, batch: Batch, samples: Samples, tokens: np.ndarray) -> Tensor:
+    def _join(self, batch: Batch, samples: SampledSpans, tokens: np.ndarray) -> Tensor:
         """Run text and markers of samples together: states of all their items."""
         device = batch.token_ids.device
         rows = Rows(samples.lengths, self.heads, device)

@@ -54,7 +54,7 @@ class SpanNerModel(SpanNetwork):
             self.hidden = nn.Linear(size, options.mlp_size or size)
             nn.init.normal_(self.hidden.weight, std=self.initializer_range)
             nn.init.zeros_(self.hidden.bias)
-        self.try_out()
+        self.smoke_test()
 
     @classmethod
     def feature_size(cls, options: Any, hidden: int) -> int:

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from spanmarker_core.errors import UnusableError, unusable
+from spanmarker_core.errors import UnusableError, wrap_errors
 from spanmarker_core.models.attention import Rows, StatesPass
 from spanmarker_core.models.batch import on_device
 from spanmarker_core.models.encoders import encoder_layers
@@ -153,7 +153,7 @@ def _norm_after(encoder: PreTrainedModel, layers: nn.ModuleList, position_offset
     hooks = [each.register_forward_hook(note, with_kwargs=True) for each in encoder.modules() if each not in inside]
     training = encoder.training
     encoder.eval()
-    with unusable("its encoder can't run on packed texts"):
+    with wrap_errors("its encoder can't run on packed texts"):
         ids = torch.zeros(1, 2, dtype=torch.int64)
         rows = Rows(np.array([2]), encoder.config.num_attention_heads, ids.device)
         places = torch.arange(2)[None] + position_offset

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spanmarker_core.training.dataset import Gold, SentenceWindows, TrainingWindows
     from spanmarker_core.training.export import TrainingResult
+    from spanmarker_core.training.run_training import search_trainer, train
     from spanmarker_core.training.settings import TrainingSettings
-    from spanmarker_core.training.train import search_trainer, train
     from spanmarker_core.training.trainer import SpanTrainer
 
 __all__ = [
@@ -28,8 +28,8 @@ _HOMES = {
     "TrainingResult": "export",
     "TrainingSettings": "settings",
     "TrainingWindows": "dataset",
-    "search_trainer": "train",
-    "train": "train",
+    "search_trainer": "run_training",
+    "train": "run_training",
 }
 
 

@@ -32,7 +32,7 @@ def gather(value: Value) -> list[Value]:
     return values  # type: ignore[return-value]
 
 
-def on_first(work: Callable[[], Value]) -> Value:
+def on_rank_zero(work: Callable[[], Value]) -> Value:
     """Let the first process work, and all have the result; what it raises, all raise."""
     if not _several():
         return work()

@@ -56,7 +56,7 @@ class FittedGate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _WordExamples:
     """Words at which a candidate span starts or ends.
 
     Attributes:
@@ -149,7 +149,7 @@ def _parts(windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @torch.no_grad()
-def _words(model: Tagger, windows: Windows) -> _Words:
+def _words(model: Tagger, windows: Windows) -> _WordExamples:
     """Score every span of `windows`; return the words at their edges, and what the gate should say of them."""
     states, targets, counts = [], [], []
     network = cast(Any, model.network)
@@ -167,10 +167,10 @@ def _words(model: Tagger, windows: Windows) -> _Words:
         counts.append(torch.from_numpy(edge)[rows])
     if not states:
         raise CoreError("gate.too_few_entities", found=0, limit=MIN_ENTITIES)
-    return _Words(torch.cat(states), torch.cat(targets), torch.cat(counts))
+    return _WordExamples(torch.cat(states), torch.cat(targets), torch.cat(counts))
 
 
-def _fit(words: _Words, validation: _Words) -> Gate:
+def _fit(words: _WordExamples, validation: _WordExamples) -> Gate:
     """Return the gate that does best on `validation`, on the CPU."""
     values = words.states.float()
     mean, spread = values.mean(dim=0), values.std(dim=0)

@@ -22,7 +22,7 @@ from spanmarker_core.bundle.pretrained import (
     weight_files,
 )
 from spanmarker_core.bundle.writer import encoder_facts
-from spanmarker_core.errors import CoreError, UnusableError, refusing, unusable
+from spanmarker_core.errors import CoreError, UnusableError, as_core_error, wrap_errors
 from spanmarker_core.models.encoders import check_encoder, max_window_tokens, native_position_offset
 from spanmarker_core.models.gate import GATE_WIDTH
 from spanmarker_core.models.probe import check_states
@@ -47,7 +47,7 @@ def new_model(
         CoreError: `encoder.*`, with what is wrong with the encoder, the limits or the labels.
     """
     path = _folder(encoder_path)
-    with refusing("encoder.unreadable", path=path):
+    with as_core_error("encoder.unreadable", path=path):
         return _new_model(path, labels, settings)
 
 
@@ -58,9 +58,9 @@ def encoder_packer(encoder_path: str | Path, settings: TrainingSettings) -> Pack
         CoreError: as `new_model`.
     """
     path = _folder(encoder_path)
-    with refusing("encoder.unreadable", path=path):
+    with as_core_error("encoder.unreadable", path=path):
         config = encoder_config(read_json(path / "config.json"))
-        with torch.device("meta"), unusable("no encoder can be built from its config"):
+        with torch.device("meta"), wrap_errors("no encoder can be built from its config"):
             encoder = AutoModel.from_config(config)
         return _packer(path, encoder, settings)
 
@@ -158,7 +158,7 @@ def _read_encoder(path: Path, layers: int | None) -> PreTrainedModel:
             "it has no model.safetensors. Pickled weights (pytorch_model.bin) are not read: "
             "load them with transformers and save them with save_pretrained"
         )
-    with quiet_transformers(), unusable("its weights can't be loaded"):
+    with quiet_transformers(), wrap_errors("its weights can't be loaded"):
         encoder, found = AutoModel.from_pretrained(
             path,
             config=config,

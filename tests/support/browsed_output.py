@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.output.layout import ROWS, table_path
+from pipelines.output.layout import TAG_TABLES, table_path
 from pipelines.output.manifest import commit, identity_digest, make_folders, plan_path
 from pipelines.output.plan_file import save_plan
 from pipelines.storage import publish_bytes
@@ -60,7 +60,7 @@ def add_shard(
         path = Path(table_path(str(output), table, name))
         pq.write_table(rows, path, compression="zstd", row_group_size=1 << 17)
         outputs[table] = Output(len(rows), path.stat().st_size, "0" * 32)
-    assert set(outputs) == {table.name for table in ROWS}
+    assert set(outputs) == {table.name for table in TAG_TABLES}
     if done:
         commit(str(output), _entry(name, source, identity, tables, outputs))
     return name

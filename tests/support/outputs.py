@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from pipelines.output.layout import ROWS, table_path
+from pipelines.output.layout import TAG_TABLES, table_path
 from pipelines.output.manifest import commit, identity_digest, make_folders
 from pipelines.storage import publish_bytes
 from schemas.manifest import MANIFEST_VERSION, Entry, Output
@@ -35,7 +35,7 @@ def an_entry(shard: Shard, job: str = JOB, n_bytes: int = 10) -> Entry:
         labels={"person": 1},
         seconds={"tag": 0.5, "wait": 0.1},
         peak_rss_bytes=1,
-        outputs={table.name: Output(1, n_bytes, "0" * 32) for table in ROWS},
+        outputs={table.name: Output(1, n_bytes, "0" * 32) for table in TAG_TABLES},
         versions={"code": "c"},
     )
 
@@ -47,7 +47,7 @@ def outputs_of(shard: Shard) -> bytes:
 
 def finish(output: str, shard: Shard, job: str = JOB) -> Entry:
     """Publish and commit a shard as a worker would."""
-    for table in ROWS:
+    for table in TAG_TABLES:
         publish_bytes(table_path(output, table.name, shard.name), outputs_of(shard))
     entry = an_entry(shard, job)
     commit(output, entry)

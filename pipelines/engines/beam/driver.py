@@ -34,10 +34,10 @@ import numpy as np
 from pipelines.engines import GIVE_UP, KEPT, TRIES, Listener, Settings, failure, refuse_memory
 from pipelines.engines.beam.failures import BEGUN, CHANGED, FAILURES
 from pipelines.errors import EXIT_CODES, PipelineError
-from pipelines.output.digest_set import NameSet, Sizes, keys_of, pages
+from pipelines.output.digest_set import DigestSet, Sizes, digests_of, pages
 from pipelines.output.manifest import committed_entry, is_shard_name
 from pipelines.output.plan_file import save_shards, shard_of
-from pipelines.processes.children import start, when_parent_ends
+from pipelines.processes.children import exit_with_parent, start
 from pipelines.processes.exit_codes import describe_exit
 from pipelines.storage import join, make_folder, names_in, open_input, publish, read_all, remove, use_options
 from pipelines.task import Task
@@ -65,7 +65,7 @@ def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Liste
     """
     refuse_memory(task)
     # Its own name, so that a driver that stood still, and whose output another run has by now, removes no list but its.
-    todo = _Todo(task.output, f"todo-{secrets.token_hex(8)}.jsonl")
+    todo = _ShardQueue(task.output, f"todo-{secrets.token_hex(8)}.jsonl")
     make_folder(todo.failures)
     for name in list(names_in(todo.failures, ".json")):
         remove(join(todo.failures, f"{name}.json"))
@@ -92,7 +92,7 @@ def _end(process: BaseProcess) -> None:
     process.join()
 
 
-class _Todo:
+class _ShardQueue:
     """The shards to do: a file for the workers, and here 17 bytes a shard.
 
     Attributes:
@@ -117,7 +117,7 @@ class _Todo:
     def news(self, names: Iterable[str]) -> Iterator[list[tuple[str, int]]]:
         """Yield, in pages, the shards among `names` that are seen for the first time, each with its planned bytes."""
         for page in pages(filter(is_shard_name, names), _PAGE):
-            keys = keys_of(page)
+            keys = digests_of(page)
             ours = self.sizes.names.mask(keys)
             places = np.searchsorted(self.sizes.names.keys, keys[ours])
             new = ~self.seen[places]
@@ -142,7 +142,7 @@ class _Todo:
         """Raise `shards.failed` if shards were not seen."""
         if not (count := int((~self.seen).sum())):
             return
-        left = NameSet(self.sizes.names.keys[~self.seen])
+        left = DigestSet(self.sizes.names.keys[~self.seen])
         with open_input(self.url) as file:
             names = left.among(shard_of(line).name for line in file)
             reasons = {name: self._reason(name) for name in itertools.islice(names, KEPT)}
@@ -156,7 +156,7 @@ class _Todo:
         return "the runner ended without it"
 
 
-def _watch(connection: Connection, process: BaseProcess, todo: _Todo, task: Task, listener: Listener) -> None:
+def _watch(connection: Connection, process: BaseProcess, todo: _ShardQueue, task: Task, listener: Listener) -> None:
     """Tell the listener what is done until the pipeline has ended.
 
     Raises:
@@ -220,18 +220,18 @@ def _work(connection: Connection, todo: str, task: Task, settings: Settings) -> 
     ending, handed_in = threading.Event(), Future[Any]()
     cancelling = threading.Thread(target=_cancel, args=(ending, handed_in, todo, task), name="cancel", daemon=True)
     cancelling.start()
-    when_parent_ends(ending.set)
+    exit_with_parent(ending.set)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     logging.disable(logging.WARNING)  # as to what else could be installed
     try:
-        from pipelines.engines.beam.pipeline import hand_in
+        from pipelines.engines.beam.pipeline import submit_pipeline
     except ImportError as error:
         connection.send(("refused", PipelineError("engine.not_installed", engine="beam", reason=error)))
         return
     logging.disable(logging.NOTSET)
-    last_word = hand_in(connection, todo, task, settings, handed_in)
+    last_word = submit_pipeline(connection, todo, task, settings, handed_in)
     if ending.is_set():
         cancelling.join()  # It ends this process.
     connection.send(last_word)

@@ -185,7 +185,7 @@ def _refused(given: list[str], reason: str) -> PipelineError:
     return PipelineError("beam.bad_options", options=" ".join(given), reason=reason)
 
 
-def hand_in(
+def submit_pipeline(
     connection: Connection, todo: str, task: Task, settings: Settings, handed_in: "Future[Any]"
 ) -> tuple[str, str | PipelineError | None]:
     """Run the pipeline, or hand it in and wait; in a process that is there for nothing else.
@@ -204,7 +204,7 @@ def hand_in(
         # It logs each failure several times, in full, and the driver says it once.
         logging.getLogger().setLevel(logging.CRITICAL)
         if direct.direct_running_mode != "in_memory":
-            said = _hush()
+            said = _silence_logging()
         if not task.threads:
             task = replace(task, threads=max(1, cores() // max(1, direct.direct_num_workers)))
     _end_with_worker(connection, said)
@@ -261,7 +261,7 @@ def _end_with_worker(connection: Connection, said: Sequence[str]) -> None:
     threading.excepthook = hook
 
 
-def _hush() -> Sequence[str]:
+def _silence_logging() -> Sequence[str]:
     """Keep what Beam's worker processes print off standard error; return the last lines of it that are no log.
 
     They log all that they do, at a level that can't be set from here.

@@ -117,7 +117,7 @@ def _scheduler(settings: Settings) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class _Work:
+class _ShardInFlight:
     """A shard that is not done yet."""
 
     shard: Shard
@@ -139,7 +139,7 @@ class _Driver:
     checked: set[str] = field(default_factory=set)  # that run this version of the package
     replaced: set[str] = field(default_factory=set)  # that are being replaced
     lanes: set[asyncio.Task[None]] = field(default_factory=set)
-    under_way: dict[int, tuple[_Work, Future[Any]]] = field(default_factory=dict)  # by number of the attempt
+    under_way: dict[int, tuple[_ShardInFlight, Future[Any]]] = field(default_factory=dict)  # by number of the attempt
     loading: dict[str, tuple[float, asyncio.Task[Any]]] = field(default_factory=dict)  # worker -> since when, answer
     failed_starts: int = 0
     attempts: int = 0
@@ -270,11 +270,11 @@ class _Driver:
                 self.exhausted = True
                 return
             self.tries.total += 1
-            work = _Work(shard)
+            work = _ShardInFlight(shard)
             while not await self._attempt(work):
                 pass
 
-    async def _attempt(self, work: _Work) -> bool:
+    async def _attempt(self, work: _ShardInFlight) -> bool:
         """Try a shard once; return whether that was the last time."""
         self.attempts += 1
         number, name, work.begun = self.attempts, work.shard.name, False
@@ -314,7 +314,7 @@ class _Driver:
             future.release()
         return await self._came_of(work, outcome, worker, done)
 
-    async def _came_of(self, work: _Work, outcome: Outcome, worker: str, done: Done) -> bool:
+    async def _came_of(self, work: _ShardInFlight, outcome: Outcome, worker: str, done: Done) -> bool:
         """Take note of an outcome; return whether the shard has come to its end."""
         work.worker, name = worker, work.shard.name
         if isinstance(outcome.value, CodedError):
@@ -337,14 +337,14 @@ class _Driver:
             self.replaced.discard(worker)
         return self._failed(work, outcome.value)
 
-    def _nowhere(self, work: _Work) -> bool:
+    def _nowhere(self, work: _ShardInFlight) -> bool:
         return bool(work.elsewhere) and work.elsewhere.isdisjoint(self.workers)
 
-    def _needs_care(self, work: _Work) -> bool:
+    def _needs_care(self, work: _ShardInFlight) -> bool:
         """Tell whether the attempt that Dask goes on with elsewhere is the last one and doesn't know it."""
         return self.tries.is_last(work.shard.name) and not work.careful
 
-    def _failed(self, work: _Work, reason: str) -> bool:
+    def _failed(self, work: _ShardInFlight, reason: str) -> bool:
         work.given_up = not self.tries.again(work.shard.name, reason)
         return work.given_up
 

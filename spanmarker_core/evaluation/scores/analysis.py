@@ -25,7 +25,7 @@ from spanmarker_core.evaluation.scores import (
     partial_matches as matching,
 )
 from spanmarker_core.evaluation.scores.attributes import ATTRIBUTES, BUCKETS, SEEN, Groups, TrainingForms
-from spanmarker_core.evaluation.scores.examples import Examples, Marked, in_context
+from spanmarker_core.evaluation.scores.examples import ErrorExamples, Marked, in_context
 from spanmarker_core.evaluation.scores.metrics import EvaluationResult, Scores, SpanScorer
 from spanmarker_core.evaluation.scores.overlaps import overlapping, surface
 from spanmarker_core.evaluation.scores.structure import STRUCTURES, structures
@@ -79,7 +79,7 @@ class Analysis:
         }
         self._calibration = calibration.Calibration()
         self._curve = curves.ThresholdCurve()
-        self._examples = Examples()
+        self._examples = ErrorExamples()
         self._counts = dict.fromkeys(("documents", "sentences", "words", "entities", "unknown_words"), 0)
         self._document: str | None = None
         self._digest = blake2b(digest_size=16)

@@ -13,7 +13,7 @@ import numpy as np
 
 from spanmarker_core.data.records import Sentence, Span
 from spanmarker_core.evaluation.scores.error_kinds import ErrorCounter, error_kinds
-from spanmarker_core.evaluation.scores.examples import Examples, Marked, in_context
+from spanmarker_core.evaluation.scores.examples import ErrorExamples, Marked, in_context
 from spanmarker_core.evaluation.scores.significance import micro_f1, over_documents_each
 
 FORMAT_VERSION = 1
@@ -53,7 +53,7 @@ class Comparison:
         self._sentences = 0
         self._outcomes: dict[str, Counter[str]] = {}
         self._errors = (ErrorCounter(), ErrorCounter())
-        self._examples = Examples()
+        self._examples = ErrorExamples()
 
     def add(self, sentence: Sentence, first: Mapping[Span, float], second: Mapping[Span, float]) -> None:
         """Add a sentence, those of a document next to each other, with the predictions and scores of both."""

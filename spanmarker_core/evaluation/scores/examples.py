@@ -19,10 +19,10 @@ EXAMPLES, CONTEXT_WORDS, LONGEST = 8, 12, 60
 _ENTITY_WORDS = 40
 
 
-class Examples:
+class ErrorExamples:
     """Keeps some of what it is offered, by kind.
 
-    >>> examples = Examples(limit=1)
+    >>> examples = ErrorExamples(limit=1)
     >>> for number in range(9):
     ...     examples.offer("missed", ("d", number, 0, 1, "LOC"), lambda number=number: {"sentence_id": number})
     >>> len(examples.to_json()["missed"]), examples.counts()["missed"]

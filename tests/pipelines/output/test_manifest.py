@@ -16,9 +16,9 @@ from pipelines.errors import PipelineError
 from pipelines.output import job_identity as claiming
 from pipelines.output import manifest, plan_file
 from pipelines.output import manifest_table as folded
-from pipelines.output.digest_set import NameSet, Sizes, keys_of
+from pipelines.output.digest_set import DigestSet, Sizes, digests_of
 from pipelines.output.job_identity import claim, take
-from pipelines.output.layout import ROWS, table_path
+from pipelines.output.layout import TAG_TABLES, table_path
 from pipelines.output.manifest import (
     committed_entry,
     committed_names,
@@ -28,9 +28,9 @@ from pipelines.output.manifest import (
     make_folders,
     read_entries,
 )
-from pipelines.output.pending_shards import SKIPPED, find_work
+from pipelines.output.pending_shards import SKIPPED, find_pending
 from pipelines.output.plan_file import save_plan
-from pipelines.output.reconcile import clear_strange, clear_uncommitted, reconcile
+from pipelines.output.reconcile import reconcile, remove_uncommitted, remove_unknown_files
 from pipelines.storage import exists, join, make_folder, names_in, publish, publish_bytes, remove, sizes_in
 from tests.support import outputs as made
 from tests.support.outputs import IDENTITY, JOB, a_shard, an_entry, finish, finish_all, outputs_of
@@ -40,7 +40,7 @@ NAMES = st.lists(st.sampled_from([f"n{number}" for number in range(40)]))
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(manifest, "FOLD_AT", 2)
+    monkeypatch.setattr(manifest, "COMPACT_AT", 2)
     monkeypatch.setattr(manifest, "_READ_AT_ONCE", 3)
     monkeypatch.setattr(folded, "GROUP_ROWS", 4)
 
@@ -55,7 +55,7 @@ def run(output, shards, identity=IDENTITY, **options):
     claim(output, identity, options.get("force", False))
     make_folders(output)
     options = {"prune": False, "force": False, **options}
-    work = find_work(output, shards, identity, job, before_removal=lambda: take(output, identity), **options)
+    work = find_pending(output, shards, identity, job, before_removal=lambda: take(output, identity), **options)
     for shard, reason in work.shards():
         if reason != SKIPPED:
             finish(output, shard, job)
@@ -67,7 +67,7 @@ def assert_holds(output, shards):
     expected = sorted(shard.name for shard in shards)
     assert list(committed_names(output)) == expected
     assert [entry.shard for entry in read_entries(output)] == expected
-    for table in ROWS:
+    for table in TAG_TABLES:
         assert sorted(names_in(join(output, table.name), ".parquet")) == expected
         sizes = dict(sizes_in(join(output, table.name), ".parquet"))
         assert sizes == {shard.name: len(outputs_of(shard)) for shard in shards}
@@ -76,9 +76,9 @@ def assert_holds(output, shards):
 @given(NAMES, NAMES)
 def test_name_sets_are_sets(one, other):
     for ours, theirs in (
-        (NameSet.of(one) - NameSet.of(other), set(one) - set(other)),
-        (NameSet.of(one) & NameSet.of(other), set(one) & set(other)),
-        (NameSet.of(one) | NameSet.of(other), set(one) | set(other)),
+        (DigestSet.of(one) - DigestSet.of(other), set(one) - set(other)),
+        (DigestSet.of(one) & DigestSet.of(other), set(one) & set(other)),
+        (DigestSet.of(one) | DigestSet.of(other), set(one) | set(other)),
     ):
         assert len(ours) == len(theirs)
         assert set(ours.among(one + other)) == theirs
@@ -88,8 +88,8 @@ def test_name_sets_are_sets(one, other):
 
 def test_sizes_are_told_by_name():
     sizes = Sizes.of([("b", 2), ("a", 1)])
-    assert sizes.equal(keys_of(["a", "b", "b", "c"]), [1, 2, 1, 2]).tolist() == [True, True, False, False]
-    assert Sizes.of([]).equal(keys_of(["a"]), [1]).tolist() == [False]
+    assert sizes.equal(digests_of(["a", "b", "b", "c"]), [1, 2, 1, 2]).tolist() == [True, True, False, False]
+    assert Sizes.of([]).equal(digests_of(["a"]), [1]).tolist() == [False]
 
 
 def test_entries_read_the_same_from_files_and_from_the_table(root):
@@ -105,7 +105,7 @@ def test_entries_read_the_same_from_files_and_from_the_table(root):
     assert [committed_entry(root, entry.shard) for entry in before] == before
     assert committed_entry(root, a_shard("/in/other.jsonl").name) is None
     assert len(find_done(root).done) == 23
-    wanted = NameSet.of([shards[3].name, shards[20].name])
+    wanted = DigestSet.of([shards[3].name, shards[20].name])
     assert {entry.shard for entry in read_entries(root, wanted)} == {shards[3].name, shards[20].name}
 
 
@@ -117,7 +117,7 @@ def test_tables_and_files_merge_in_order(root, seed):
     for step in range(4):
         for shard in choose.sample(shards, choose.randrange(len(shards) + 1)):
             finish(root, shard)
-        names = {*names_in(join(root, ROWS[0].name), ".parquet")}
+        names = {*names_in(join(root, TAG_TABLES[0].name), ".parquet")}
         assert [entry.shard for entry in read_entries(root)] == sorted(names), step
         fold(root)
         assert [entry.shard for entry in read_entries(root)] == sorted(names), step
@@ -201,7 +201,7 @@ def test_a_lost_job_file_is_restored_from_the_table(root):
 def test_a_table_alone_is_not_somebody_elses(root):
     finish_all(root, [a_shard(f"/in/{number}.jsonl") for number in range(9)])
     fold(root)
-    for table in ROWS:
+    for table in TAG_TABLES:
         for name in list(names_in(join(root, table.name), "")):
             remove(join(root, table.name, name))
     assert len(run(root, [a_shard("/in/0.jsonl")]).state.damaged) == 9
@@ -353,7 +353,7 @@ def test_what_is_not_committed_is_cleared(root):
     half = table_path(root, "annotations", NEW[3].name)
     publish_bytes(half, b"half")
     publish_bytes(join(root, "annotations", "mine.parquet"), b"mine")
-    clear_uncommitted(root, NameSet.of([shard.name for shard in [*OLD, *NEW]]))
+    remove_uncommitted(root, DigestSet.of([shard.name for shard in [*OLD, *NEW]]))
     assert not exists(half)
     assert exists(join(root, "annotations", "mine.parquet"))
     remove(join(root, "annotations", "mine.parquet"))
@@ -364,8 +364,8 @@ def test_a_plan_is_counted_as_it_is_saved(root):
     make_folders(root)
     saved = save_plan(manifest.plan_path(root), iter(OLD), IDENTITY)
     assert list(manifest.planned(root)) == OLD
-    assert saved.left(NameSet.of([])) == (8, 800)
-    assert saved.left(NameSet.of([OLD[0].name, "other"])) == (7, 700)
+    assert saved.left(DigestSet.of([])) == (8, 800)
+    assert saved.left(DigestSet.of([OLD[0].name, "other"])) == (7, 700)
 
 
 def test_reading_goes_on_while_another_process_moves_entries(root, monkeypatch):
@@ -381,7 +381,7 @@ def test_an_entry_of_another_version_is_named(root):
     finish_all(root, OLD[:1])
     manifest.commit(root, replace(an_entry(OLD[1]), version=99))
     with pytest.raises(PipelineError, match=r"output.damaged.*manifest version 99, and this program reads"):
-        reconcile(root, NameSet.of([]), JOB)
+        reconcile(root, DigestSet.of([]), JOB)
 
 
 def moved_between(output, monkeypatch):
@@ -426,7 +426,7 @@ def test_a_shard_that_is_committed_amid_reconcile_is_whole_or_has_no_entry(root,
         return found
 
     monkeypatch.setattr("pipelines.output.reconcile.find_done", look)
-    reconcile(root, NameSet.of(shard.name for shard in OLD), JOB)
+    reconcile(root, DigestSet.of(shard.name for shard in OLD), JOB)
     assert_entries_are_whole(root)
     assert len(loose(root)) == 2
 
@@ -445,12 +445,12 @@ def test_what_a_dead_driver_and_its_workers_left_goes(root):
     make_folder(join(root, "failures"))
     for path in mine:
         publish_bytes(path, b"mine")
-    clear_strange(root, NameSet.of(shard.name for shard in OLD))
+    remove_unknown_files(root, DigestSet.of(shard.name for shard in OLD))
     gone = [join(root, "todo.jsonl"), join(root, "todo-0123456789abcdef.jsonl")]
     gone += [join(root, "failures", f"{OLD[0].name}{ending}.json") for ending in ("", ".changed")]
     for path in gone:
         publish_bytes(path, b"")
-    reconcile(root, NameSet.of(shard.name for shard in OLD), JOB)
+    reconcile(root, DigestSet.of(shard.name for shard in OLD), JOB)
     assert [exists(path) for path in (*mine, *gone)] == [True] * 3 + [False] * 4
     remove(mine[2])
     assert_holds(root, OLD)

@@ -8,7 +8,7 @@ from collections import Counter
 import pyarrow as pa
 from rich.console import Console
 
-from pipelines.output.digest_set import NameSet
+from pipelines.output.digest_set import DigestSet
 from pipelines.report.entities import EntityCounts, describe_entities
 from pipelines.report.run_counts import RunCounts
 from pipelines.report.run_markdown import report_markdown
@@ -38,7 +38,7 @@ def values(example=NASTY, counts=None):
         started="2026-01-01T00:00:00+00:00",
         counts=counts,
         superseded=0,
-        orphaned=NameSet.of([]),
+        orphaned=DigestSet.of([]),
         orphaned_documents=0,
         duplicates=1,
         duplicate_examples=[example],
@@ -63,7 +63,7 @@ FACTS = RunFacts(
     started="2026-01-01T00:00:00+00:00",
     counts=RunCounts(),
     superseded=0,
-    orphaned=NameSet.of([]),
+    orphaned=DigestSet.of([]),
     orphaned_documents=0,
     duplicates=None,
     duplicate_examples=[],

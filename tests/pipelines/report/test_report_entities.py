@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import PipelineError
-from pipelines.output.digest_set import NameSet, Sizes
+from pipelines.output.digest_set import DigestSet, Sizes
 from pipelines.report import entities
 from pipelines.report.entities import EntityCounts, count_entities, describe_entities, shards_to_look_at
 from schemas import ANNOTATIONS
@@ -172,4 +172,4 @@ def test_of_a_large_output_a_part_is_looked_at():
 def test_damage_is_told(output):
     (output / "annotations" / f"{NAMES[3]}.parquet").write_bytes(b"PAR1")
     with pytest.raises(PipelineError, match=r"output\.damaged.*00003"):
-        count_entities(str(output), NameSet.of(NAMES).among(NAMES))
+        count_entities(str(output), DigestSet.of(NAMES).among(NAMES))

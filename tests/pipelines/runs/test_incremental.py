@@ -104,7 +104,7 @@ def test_prune_removes_rows_of_inputs_that_are_gone(corpus, tmp_path, tiny_bundl
 
 
 def test_force_replaces_the_rows_of_another_job(corpus, tmp_path, tiny_bundle, monkeypatch):
-    monkeypatch.setattr(manifest, "FOLD_AT", 2)
+    monkeypatch.setattr(manifest, "COMPACT_AT", 2)
     out = tmp_path / "out"
     tag([corpus / "*"], out, tiny_bundle, **SMALL)
     with pytest.raises(PipelineError, match=r"output.other_job[^$]*--force"):
@@ -250,7 +250,7 @@ def test_a_run_that_lost_its_lock_hands_out_no_more_shards(corpus, tmp_path, tin
 
 
 @pytest.mark.parametrize(
-    "step", [(running, "remove"), (reconciling, "keep_only"), (reconciling, "_remove_outputs"), (work, "Work")]
+    "step", [(running, "remove"), (reconciling, "keep_only"), (reconciling, "_remove_outputs"), (work, "PendingShards")]
 )
 def test_a_crash_amid_removals_leaves_no_report_that_is_false(corpus, tmp_path, tiny_bundle, monkeypatch, step):
     out = tmp_path / "out"
@@ -369,7 +369,7 @@ def test_a_file_that_can_not_be_read_is_a_reject(tmp_path, tiny_bundle):
 
 
 def test_entries_in_the_table_change_nothing(corpus, tmp_path, tiny_bundle, monkeypatch):
-    monkeypatch.setattr(manifest, "FOLD_AT", 2)
+    monkeypatch.setattr(manifest, "COMPACT_AT", 2)
     out = tmp_path / "out"
     tag([corpus / "*"], out, tiny_bundle, **SMALL)
     assert [path.name for path in (out / "manifest").iterdir()] == ["entries.parquet"]
@@ -450,9 +450,9 @@ def test_exit_codes_of_faults_and_of_a_busy_output(arguments, tmp_path):
     assert "[job.invalid]" in ended(tagged(*arguments, "--max-rejects", "few"), 1)
     (tmp_path / "out").mkdir()
     with sole_writer(str(tmp_path / "out"), "the test"):
-        (tmp_path / "m.prom").write_text("of the run at work")
+        (tmp_path / "m.prom").write_text("# HELP spanmarker_run_ of the run at work")
         assert "[output.busy]" in ended(tagged(*arguments), 5)
-    assert (tmp_path / "m.prom").read_text() == "of the run at work"
+    assert (tmp_path / "m.prom").read_text() == "# HELP spanmarker_run_ of the run at work"
     assert lines(tmp_path / "run.log")[-1]["exit_code"] == 5
 
 

@@ -18,7 +18,7 @@ from pipelines.errors import PipelineError
 from pipelines.jobs.prepare import PrepareJob
 from pipelines.jobs.tag import TagJob
 from pipelines.output.manifest import identity_digest, make_folders, planned, read_entries
-from pipelines.runs.prepared_samples import find_samples
+from pipelines.runs.prepared_samples import find_prepared_samples
 from pipelines.runs.run import run_job
 from pipelines.shards import corpus as sharding
 from pipelines.shards.corpus import encode, pack_runs
@@ -235,7 +235,7 @@ def test_a_file_that_was_damaged_costs_its_shard_and_no_other(tmp_path, tiny_bun
     content[len(content) // 2] ^= 1
     damaged.write_bytes(content)
     info, out = read_info(tiny_bundle), str(tmp_path / "out")
-    samples = find_samples(TagJob(samples=str(folder), output=out, model=str(tiny_bundle)), info)
+    samples = find_prepared_samples(TagJob(samples=str(folder), output=out, model=str(tiny_bundle)), info)
     digest = identity_digest(samples.tagging.identity(info))
     make_folders(out)
     outcomes = [attempt(shard, samples.task(info, digest)) for shard in samples.shards(digest)]
@@ -287,7 +287,7 @@ def test_a_worker_that_prepares_has_no_torch(tmp_path, tiny_bundle):
     corpus = write_jsonl(tmp_path / "in.jsonl", documents(8))
     program = """
 import sys
-from pipelines.output.layout import STEPS
+from pipelines.output.layout import SAMPLE_TABLES
 from pipelines.output.manifest import make_folders
 from pipelines.planning.documents import plan_shards
 from pipelines.jobs.prepare import PrepareJob
@@ -298,7 +298,7 @@ corpus, output, model = sys.argv[1:]
 job = PrepareJob(input=[corpus], output=output, model=model)
 info = read_info(model)
 task = job.task(info, "0" * 32)
-make_folders(output, STEPS)
+make_folders(output, SAMPLE_TABLES)
 shards = plan_shards([corpus], output=output, id_column="id", text_column="text", max_shard_bytes=1000, job=task.job)
 prepare_process(1)
 facts(task)

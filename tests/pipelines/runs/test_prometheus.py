@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipelines.errors import PipelineError, ShardsFailed
-from pipelines.output.digest_set import NameSet
+from pipelines.output.digest_set import DigestSet
 from pipelines.report.run_counts import RunCounts
 from pipelines.report.run_values import RunFacts, report_values
 from pipelines.report.totals import Totals
@@ -52,7 +52,7 @@ def the_values(counts):
     entry.labels[NASTY] = 2
     totals.add(entry)
     totals.add(entry)
-    facts = RunFacts({}, {}, "", counts, 0, NameSet.of([]), 0, 0, [])
+    facts = RunFacts({}, {}, "", counts, 0, DigestSet.of([]), 0, 0, [])
     return report_values(facts, totals)
 
 

@@ -22,10 +22,10 @@ from pipelines.errors import PipelineError
 from pipelines.jobs.base import read_job
 from pipelines.jobs.prepare_training import AnnotatedJob
 from pipelines.jobs.tag import TagJob
-from pipelines.output.layout import ANNOTATED
+from pipelines.output.layout import TRAINING_TABLES
 from pipelines.output.manifest import identity_digest, make_folders, read_entries
-from pipelines.runs.planned_training_data import AnnotatedWork
-from pipelines.runs.prepared_samples import find_samples
+from pipelines.runs.planned_training_data import PlannedTrainingData
+from pipelines.runs.prepared_samples import find_prepared_samples
 from pipelines.runs.run import run_job
 from pipelines.stages.align import AnnotatedDocument, align
 from pipelines.stages.pack import encode
@@ -381,7 +381,9 @@ def test_windows_for_another_model_are_refused(encoder, tmp_path):
     with pytest.raises(PipelineError, match=r"samples.not_annotated"):
         PreparedWindows(str(tmp_path))
     with pytest.raises(PipelineError, match=r"samples.not_prepared"):
-        find_samples(TagJob(samples=str(tmp_path / "out"), output=str(tmp_path / "x")), read_info(bundled_model_path()))
+        find_prepared_samples(
+            TagJob(samples=str(tmp_path / "out"), output=str(tmp_path / "x")), read_info(bundled_model_path())
+        )
 
 
 def test_inputs_that_are_no_annotated_data_are_refused(encoder, tmp_path):
@@ -429,8 +431,8 @@ for shard in shards:
 assert not {"torch", "transformers", "datasets"} & set(sys.modules)
 """
     job = AnnotatedJob(input=[str(path)], output=str(tmp_path / "new"), encoder=str(encoder), **LIMITS)
-    work = AnnotatedWork(job)
-    make_folders(job.output, ANNOTATED)
+    work = PlannedTrainingData(job)
+    make_folders(job.output, TRAINING_TABLES)
     work.begin(job.output)
     digest = identity_digest(work.identity)
     assert len(pickle.dumps(work.task(digest))) < 10_000

@@ -212,6 +212,7 @@ def test_a_model_that_fails_on_anything_is_no_fault_of_documents(job, tiny, tmp_
         raise RuntimeError("CUDA error: device lost")
 
     monkeypatch.setattr(sharding, "tag", broken)
+    monkeypatch.setattr("pipelines.shards.model.tag", broken)
     shard, task = job(documents(6))
     with pytest.raises(PipelineError, match=r"model.broken.*device lost"):
         run_shard(shard, task, tiny)

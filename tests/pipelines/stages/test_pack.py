@@ -37,7 +37,7 @@ def test_rows_do_not_depend_on_where_runs_are_cut(texts, context, size, max_byte
     joined = pa.concat_batches([run.samples for run in runs])
     assert joined.equals(pack(sentences, packer, context))
     assert joined.schema.equals(SAMPLES.schema, check_metadata=True)
-    keys = [key for run in runs for key in keys_of(run.samples)]
+    keys = [key for run in runs for key in digests_of(run.samples)]
     assert len(keys) == len(set(keys))  # no sentence is in two runs
 
     # The same as whole documents packed one by one.
@@ -69,7 +69,7 @@ def gaps(text, sentences):
     return outside.tolist()
 
 
-def keys_of(samples):
+def digests_of(samples):
     """The (document, sentence)s that have windows."""
     windows = windows_of(samples)
     ids = [samples["document_id"][window].as_py() for window in range(len(windows))]

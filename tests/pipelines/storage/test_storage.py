@@ -9,12 +9,12 @@ import pytest
 from pipelines.errors import PipelineError
 from pipelines.storage import (
     ContentIdentity,
-    StoreFault,
+    StorageError,
     absolute,
     exists,
     faults,
     folders,
-    is_storage_fault,
+    is_storage_error,
     listing,
     make_folder,
     names_in,
@@ -102,9 +102,9 @@ def test_local_content_identity_is_of_the_range(tmp_path):
 
 
 def test_arrow_errors_are_no_storage_faults():
-    assert not is_storage_fault(OSError("Corrupt snappy compressed data."))
-    assert is_storage_fault(FileNotFoundError("gone"))
-    assert is_storage_fault(OSError(28, "No space left on device"))
+    assert not is_storage_error(OSError("Corrupt snappy compressed data."))
+    assert is_storage_error(FileNotFoundError("gone"))
+    assert is_storage_error(OSError(28, "No space left on device"))
 
 
 def test_brackets_and_colons_in_an_output_are_names(root):
@@ -271,11 +271,11 @@ class Failing(io.BytesIO):
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (boto_error("HTTPClientError"), StoreFault),
-        (boto_error("ConnectionError"), StoreFault),
-        (AioHttpError("Cannot connect"), StoreFault),
-        (OSError(errno.EINVAL, "400"), StoreFault),
-        (OSError("Forbidden"), StoreFault),
+        (boto_error("HTTPClientError"), StorageError),
+        (boto_error("ConnectionError"), StorageError),
+        (AioHttpError("Cannot connect"), StorageError),
+        (OSError(errno.EINVAL, "400"), StorageError),
+        (OSError("Forbidden"), StorageError),
         (TimeoutError("slow"), TimeoutError),
         (FileNotFoundError("x"), FileNotFoundError),
     ],
@@ -290,7 +290,7 @@ def test_what_a_store_raises_while_it_is_read_is_no_damage(error, kind, monkeypa
         file.raw._file = Failing(error)
         with pytest.raises(kind) as caught:
             file.read()
-        assert is_storage_fault(caught.value)
+        assert is_storage_error(caught.value)
         with pytest.raises(kind):  # through Arrow too
             pq.ParquetFile(file)
 
@@ -327,13 +327,13 @@ def test_patience_is_long_only_with_a_store_that_was_reached(monkeypatch):
 
         start = now[0]
         with pytest.raises(type(error)):
-            faults.patiently(fs, fail)
+            faults.with_retries(fs, fail)
         return now[0] - start
 
     assert waited(slow_down, resolve("/x")[0]) == 0
 
     assert faults.FIRST_PATIENCE < waited(slow_down) < 20
-    assert faults.patiently(fs, lambda: 1) == 1
+    assert faults.with_retries(fs, lambda: 1) == 1
     assert faults.PATIENCE < waited(slow_down) < faults.PATIENCE + 10
     assert waited(OSError(errno.EINVAL, "400")) == waited(PermissionError("403")) == waited(ValueError("bug")) == 0
 

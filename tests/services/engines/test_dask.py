@@ -122,7 +122,9 @@ def attempts(monkeypatch, threads, task):
     monkeypatch.setattr(engine, "committed_entry", lambda output, name: entry(name))
 
     def run(attempt, shards, **settings):
-        monkeypatch.setattr(dask_worker, "attempt", attempt)
+        monkeypatch.setattr(
+            dask_worker, "attempt", lambda shard, task, progress, careful: attempt(shard, task, progress)
+        )
         recorder = Recorder()
         engine.run(iter(shards), task, Settings(1, 1, threads.scheduler_address, **settings), recorder)
         return recorder

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models
 from transformers import AutoConfig
 
 from spanmarker_core import load
-from spanmarker_core.bundle.reader import read_config, read_info, seal
+from spanmarker_core.bundle.reader import read_config, read_info, write_digests
 from spanmarker_core.bundle.writer import check_output, encoder_facts, save_bundle
 from spanmarker_core.errors import CoreError
 from spanmarker_core.inference.loading import build_network
@@ -86,7 +86,7 @@ def test_nan_weight(copy):
     weights = load_file(copy / "model.safetensors")
     weights["classifier.weight"][0, 0] = torch.nan
     save_file(weights, copy / "model.safetensors")
-    seal(copy)
+    write_digests(copy)
     with pytest.raises(CoreError, match=r"classifier\.weight holds 1 values"):
         load(copy)
 
@@ -95,7 +95,7 @@ def test_weights_of_another_model(copy):
     weights = load_file(copy / "model.safetensors")
     del weights["classifier.bias"]
     save_file(weights, copy / "model.safetensors")
-    seal(copy)
+    write_digests(copy)
     with pytest.raises(CoreError, match=r"classifier\.bias") as caught:
         load(copy)
     assert caught.value.code == "bundle.weights_mismatch"
@@ -104,7 +104,7 @@ def test_weights_of_another_model(copy):
 def rewrite_config(bundle, **changes):
     config = json.loads((bundle / "config.json").read_text(encoding="utf-8"))
     (bundle / "config.json").write_text(json.dumps({**config, **changes}), encoding="utf-8")
-    seal(bundle)
+    write_digests(bundle)
 
 
 def refused(bundle) -> CoreError:
@@ -194,7 +194,7 @@ def test_a_bundle_of_version_1_is_one_without_gate_and_late_pairing(copy):
     del values["gate"], values["pair_layers"], values["options"]
     values["format_version"] = 1
     (copy / "config.json").write_text(json.dumps(values))
-    seal(copy)
+    write_digests(copy)
     config = load(copy).config
     assert (config.format_version, config.gate, config.pair_layers) == (3, None, None)
 
@@ -295,7 +295,7 @@ def test_built_with_plain_attention_whatever_a_config_says():
 )
 def test_sealed_files_that_are_no_such_files(copy, file, content, code, says):
     (copy / file).write_bytes(content)
-    seal(copy)
+    write_digests(copy)
     error = refused(copy)
     assert (error.code, says in str(error)) == (code, True)
 
@@ -312,12 +312,12 @@ def test_tokenizer_of_another_model(copy):
     tokenizer = Tokenizer.from_file(str(copy / "tokenizer.json"))
     tokenizer.add_tokens([f"extra{number}" for number in range(3)])
     tokenizer.save(str(copy / "tokenizer.json"))
-    seal(copy)
+    write_digests(copy)
     error = refused(copy)
     assert error.code == "bundle.bad_file"
     assert f"ids up to {VOCABULARY}, and the encoder has embeddings for ids up to {VOCABULARY - 1}" in str(error)
     Tokenizer(models.WordPiece({}, unk_token="[UNK]")).save(str(copy / "tokenizer.json"))
-    seal(copy)
+    write_digests(copy)
     assert "no tokens" in str(refused(copy))
 
 
@@ -368,7 +368,7 @@ def test_a_disk_that_fills_leaves_no_half_bundle(tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("spanmarker_core.bundle.writer.seal", full)
+    monkeypatch.setattr("spanmarker_core.bundle.writer.write_digests", full)
     config, network, tokenizer = tiny_model()
     with pytest.raises(CoreError, match="No space left") as caught:
         save_bundle(tmp_path / "bundle", config, network, tokenizer, "")

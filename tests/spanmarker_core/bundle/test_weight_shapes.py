@@ -11,7 +11,7 @@ import pytest
 
 import spanmarker_core
 from spanmarker_core import load
-from spanmarker_core.bundle.reader import WEIGHTS, read_info, seal
+from spanmarker_core.bundle.reader import WEIGHTS, read_info, write_digests
 from spanmarker_core.bundle.weight_shapes import read_shapes
 from spanmarker_core.errors import CoreError, UnusableError
 
@@ -68,7 +68,7 @@ def changed(folder: Path, change: dict, encoder: dict) -> Path:
     if config["architecture"] != "span_marker.v1":
         config |= {"start_marker_id": None, "end_marker_id": None, "pair_layers": None, "gate": None}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    seal(folder)
+    write_digests(folder)
     return folder
 
 

@@ -17,7 +17,7 @@ def test_an_interrupt_goes_on_and_leaves_nothing(tmp_path, monkeypatch, raised):
         raise raised
 
     with monkeypatch.context() as patch:
-        patch.setattr(saving, "seal", interrupted)
+        patch.setattr(saving, "write_digests", interrupted)
         with pytest.raises(raised):
             save_bundle(output, config, network, tokenizer, "", files={"gate.svg": "<svg/>"})
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ import pytest
 from spanmarker_core.data import Sentence, Span, read_annotated
 from spanmarker_core.errors import CoreError
 
-ROWS = [
+TAG_TABLES = [
     {
         "document_id": 1,
         "sentence_id": 0,
@@ -22,7 +22,7 @@ def write(path, rows):
 
 
 def test_sentences_as_they_are(tmp_path):
-    path = write(tmp_path / "a.parquet", ROWS)
+    path = write(tmp_path / "a.parquet", TAG_TABLES)
     assert list(read_annotated(path)) == [
         Sentence("1", 0, ["Ada", "ran"], [Span(0, 1, "PER")]),
         Sentence("1", 2, ["She", "won"], []),
@@ -30,10 +30,10 @@ def test_sentences_as_they_are(tmp_path):
 
 
 def test_faults_name_the_row_or_the_column(tmp_path):
-    wrong = {**ROWS[1], "entities": [{"start": 0, "end": 3, "label": "PER"}]}
+    wrong = {**TAG_TABLES[1], "entities": [{"start": 0, "end": 3, "label": "PER"}]}
     for rows, message in (
-        ([ROWS[0], wrong], r"data.bad_row.*row 1 \(from 0\): entity 0: start 0 and end 3 do not fit 2 words"),
-        ([{**ROWS[0], "document_id": None}], r"data.bad_row.*row 0 \(from 0\): document_id None"),
+        ([TAG_TABLES[0], wrong], r"data.bad_row.*row 1 \(from 0\): entity 0: start 0 and end 3 do not fit 2 words"),
+        ([{**TAG_TABLES[0], "document_id": None}], r"data.bad_row.*row 0 \(from 0\): document_id None"),
         ([{"tokens": ["a"]}], r"data.bad_dataset.*it has no document_id, sentence_id, entities"),
     ):
         with pytest.raises(CoreError, match=message):

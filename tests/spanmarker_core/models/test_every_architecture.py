@@ -23,7 +23,7 @@ from spanmarker_core.spans.candidates import candidate_spans
 from spanmarker_core.training import TrainingSettings, train
 from spanmarker_core.training.dataset import SentenceWindows
 from spanmarker_core.training.initialise import new_model
-from spanmarker_core.training.train import _examples, _loss
+from spanmarker_core.training.run_training import _examples, _loss
 from spanmarker_core.windows.packer import Context
 from tests.spanmarker_core.training.test_training import quiet, sentences, write_encoder
 from tests.support.variants import first_of_each, some_by_default

@@ -10,7 +10,7 @@ from spanmarker_core.architectures.options import ATTENTIONS
 from spanmarker_core.arrays.ragged import ragged_offsets
 from spanmarker_core.models.attention import MarkerPass, Rows, TextPass
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.models.joint import JointPass, Samples, Sampling, sample_starts
+from spanmarker_core.models.joint import JointPass, SampledSpans, Sampling, sample_starts
 from spanmarker_core.spans.candidates import Spans
 from tests.spanmarker_core.models.test_span_marker_options import JOINT, figure_mask, made, three_tokens_two_spans
 
@@ -42,7 +42,7 @@ def seen_by(attend, start, n_seen):
 def test_masks_by_hand(attention):
     batch, device = three_tokens_two_spans(), torch.device("cpu")
     if attention in JOINT:
-        samples = Samples(batch, batch.spans, 0, 2, Sampling(attention, 2))
+        samples = SampledSpans(batch, batch.spans, 0, 2, Sampling(attention, 2))
         mask = samples.mask(device)
         assert mask[0].int().tolist() == by_hand(attention).tolist()
         seen = seen_by(JointPass(Rows(np.array([7]), 1, device), mask).attend, 0, 7)
@@ -69,13 +69,13 @@ def test_samples_by_hand():
     words = torch.arange(5)
     offsets, yes = np.array([0, 3, 5]), np.ones(5, np.bool_)
     batch = Batch(words, offsets, words, words, spans, offsets, np.array([False, False]), yes, yes)
-    samples = Samples(batch, spans, 0, 4, Sampling("all_markers", 2))
+    samples = SampledSpans(batch, spans, 0, 4, Sampling("all_markers", 2))
     assert samples.lengths.tolist() == [7, 5, 4]
     assert samples.text.tolist() == [0, 1, 2, 7, 8, 9, 12, 13]
     assert samples.tokens.tolist() == [0, 1, 2, 0, 1, 2, 3, 4]
     assert samples.markers.tolist() == [3, 4, 5, 6, 10, 11, 14, 15]
     assert samples.begin.tolist() == [0, 0, 7, 12]
-    padded = Samples(batch, spans, 2, 4, Sampling("paired", 2, text_tokens=4))
+    padded = SampledSpans(batch, spans, 2, 4, Sampling("paired", 2, text_tokens=4))
     assert padded.lengths.tolist() == [8, 8]
     assert padded.text.tolist() == [0, 1, 2, 8, 9]
     assert padded.markers.tolist() == [4, 5, 12, 13]

@@ -69,7 +69,7 @@ def test_sentences_do_not_compete():
 
 
 SPAN = st.integers(0, 8).flatmap(lambda start: st.tuples(st.just(start), st.integers(start + 1, 10)))
-ROWS = st.lists(
+TAG_TABLES = st.lists(
     st.builds(
         lambda n, s, label, score: (n, *s, label, score),
         st.integers(0, 1),
@@ -82,7 +82,7 @@ ROWS = st.lists(
 )
 
 
-@given(ROWS, st.randoms(), st.sampled_from(sorted(DECODERS)))
+@given(TAG_TABLES, st.randoms(), st.sampled_from(sorted(DECODERS)))
 def test_the_order_of_candidates_does_not_matter(rows, random, decoder):
     shuffled = list(rows)
     random.shuffle(shuffled)
@@ -90,7 +90,7 @@ def test_the_order_of_candidates_does_not_matter(rows, random, decoder):
     assert [spans(first), first.score.tolist()] == [spans(second), second.score.tolist()]
 
 
-@given(ROWS)
+@given(TAG_TABLES)
 def test_what_each_decoder_promises(rows):
     for sentence in (0, 1):
         here = [row for row in rows if row[0] == sentence]

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanmarker_core.architectures.registry import Scores
+from spanmarker_core.architectures.registry import NetworkScores
 from spanmarker_core.arrays.ragged import ragged_offsets
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.models.batch import Batch
@@ -184,7 +184,7 @@ class Told(torch.nn.Module):
 
     def forward(self, batch):
         logits = torch.tensor([[0.0, 0.0]], dtype=torch.float64)
-        return Scores(logits, self.kept, None, tags=torch.zeros(2, 3))
+        return NetworkScores(logits, self.kept, None, tags=torch.zeros(2, 3))
 
 
 class Nothing:
@@ -198,7 +198,7 @@ def test_loss_with_tags_by_hand(kept, alpha, expected):
     network.kept = None if kept is None else np.array(kept, np.int64)
     nothing = torch.zeros((2, 2), dtype=torch.float64)
     if kept is not None:
-        network.forward = lambda batch: Scores(torch.zeros((0, 2)), network.kept, None, tags=torch.zeros(2, 3))
+        network.forward = lambda batch: NetworkScores(torch.zeros((0, 2)), network.kept, None, tags=torch.zeros(2, 3))
     loss = SpanLoss(network, 0.2, alpha)(
         Nothing(), torch.tensor([1]), nothing, nothing, torch.tensor([0, 1]), np.array([0, 0])
     )["loss"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from spanmarker_core import load
-from spanmarker_core.architectures.registry import Scores
+from spanmarker_core.architectures.registry import NetworkScores
 from spanmarker_core.bundle.config import packer_of
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import CoreError
@@ -194,7 +194,7 @@ def test_loss_by_hand():
     class Fixed(torch.nn.Module):
         def forward(self, batch):
             gate = torch.tensor([[0.0, 2.0], [5.0, 5.0]], dtype=torch.float64)
-            return Scores(
+            return NetworkScores(
                 torch.tensor([[0.0, 0.0], [2.0, 0.0]], dtype=torch.float64), None, gate if self.gated else None
             )
 

@@ -28,7 +28,7 @@ from spanmarker_core.training.dataset import (
     check_distinct_sentences,
     sentences_digest,
 )
-from spanmarker_core.training.distributed import PATIENCE, on_first, rank, world_size
+from spanmarker_core.training.distributed import PATIENCE, on_rank_zero, rank, world_size
 from spanmarker_core.training.export import TrainingResult, finish
 from spanmarker_core.training.initialise import new_model
 from spanmarker_core.training.loss import SpanLoss
@@ -78,7 +78,7 @@ def train(
     with folder:
         arguments = _arguments(settings, folder.path)
         say = log if rank() == 0 else _silent
-        on_first(lambda: check_output(output))
+        on_rank_zero(lambda: check_output(output))
         summary = _check_data(train_sentences, dev_sentences, test_sentences, say)
         if isinstance(train_sentences, TrainingWindows):
             report = report_of(summary, settings.entity_max_length)
@@ -92,7 +92,7 @@ def train(
         config, network, tokenizer = new_model(encoder_path, labels, settings)
         packer = packer_of(config, tokenizer)
         source = _windows(train_sentences, config, tokenizer, settings, say)
-        checkpoint = on_first(lambda: folder.open(_identity(source, dev_sentences, Path(encoder_path), settings)))
+        checkpoint = on_rank_zero(lambda: folder.open(_identity(source, dev_sentences, Path(encoder_path), settings)))
         examples, model = _examples(source, settings), _loss(network, settings)
         # Looking for weights that a step leaves out costs DistributedDataParallel time, so only where there are some.
         arguments.ddp_find_unused_parameters = world_size() > 1 and _leaves_weights_out(model, examples)
@@ -133,7 +133,7 @@ def train(
             folder.publish()
             return result
 
-        return on_first(end)
+        return on_rank_zero(end)
 
 
 def search_trainer(
