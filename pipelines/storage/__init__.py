@@ -1,15 +1,17 @@
-"""Files, wherever they are: listing, opening, publishing whole or not at all. Any fsspec URL will do.
+"""Files on any store that fsspec supports: listing, opening and atomic publishing.
 
-A path without a scheme is local. What stores raise reaches the rest of the program as an OSError that says what is
-the matter with the file, as a `StorageError` that says nothing of it, or as a coded error that the user can mend.
+A path without a scheme is local. Errors of a store reach the rest of the program as an OSError about the file, as a
+`StorageError` about the store, or as a coded error that the user can fix.
 
-    options    what `--storage-option` says
-    urls       names of files, and the stores that they are in
-    faults     what the stores' libraries raise
-    folders    what is in a folder, page by page
-    files      reading, removing, content identities
-    outputs    what is written, which appears whole or not at all
-    lock       one writer to an output
+    options      the options of `--storage-option`
+    urls         names of files, and the stores that they are in
+    faults       errors of the stores' libraries
+    folders      listings of folders, page by page
+    files        reading, removing, content identities
+    globs        patterns of input files
+    fingerprint  identity of a shard's input
+    outputs      files that appear whole or not at all
+    lock         one writer per output
 """
 
 from pipelines.storage.faults import StorageError, is_storage_error, translate_storage_errors, with_retries

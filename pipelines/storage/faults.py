@@ -1,4 +1,4 @@
-"""What stores' libraries raise, as the rest of the program takes it, and how long it is borne."""
+"""Errors of the stores' libraries: how they are translated, and how long a failing request is retried."""
 
 import contextlib
 import errno
@@ -15,14 +15,14 @@ from spanmarker_core.errors import CodedError
 
 Result = TypeVar("Result")
 
-#: How long a store may fail, in seconds: one that was reached before, for a restart or a spell of "slow down", and one
-#: that never was, whose name or credentials may be wrong.
+#: Seconds for which requests to a failing store are retried. A store that was reached before may be restarting or
+#: throttling; one that was never reached may have a wrong name or wrong credentials.
 PATIENCE, FIRST_PATIENCE = 60.0, 5.0
 
-#: The extra of this package that brings each store.
+#: The extra of this package that supports each store.
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}
 
-#: Errors of a network, or of the store at its other end, by package and name. Some are OSErrors, some are not.
+#: Errors of a network or of a store, by package and class name. Some of them are OSErrors.
 _NETWORK = {
     "aiohttp.ClientError",
     "azure.HttpResponseError",
@@ -37,29 +37,32 @@ _NETWORK = {
     "requests.RequestException",
     "urllib3.HTTPError",
 }
-#: What the same request would meet again.
+#: Error numbers that the same request would return again.
 _LASTING = {errno.EINVAL, errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EMSGSIZE, errno.ENAMETOOLONG}
 
 _reached: set[fsspec.AbstractFileSystem] = set()
 
 
 class StorageError(OSError):
-    """A store failed or can't be reached, which says nothing of the file: what was tried may be tried again."""
+    """A store failed or can't be reached. This says nothing about the file, so the operation may be retried."""
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may have another end."""
+        """Whether the same request may succeed later."""
         return self.errno not in _LASTING
 
     def __str__(self) -> str:
-        return self.strerror or super().__str__()  # The number is ours, not the store's.
+        return self.strerror or super().__str__()  # The error number is set by this program, not by the store.
 
 
 def as_os_error(error: Exception) -> OSError | None:
-    """Return what an error that a store's library raised means, None if it is about how the library is used.
+    """Translate an error raised by a store's library; return None if the error concerns the use of the library.
 
-    An OSError of another kind is itself: `FileNotFoundError` and the like. A plain one, which Arrow raises for
-    damaged content, becomes a `StorageError`, as do the networks' own errors.
+    An OSError of a specific kind, such as `FileNotFoundError`, is returned unchanged. A plain OSError, which Arrow
+    raises for damaged content, and the errors of the network libraries become a `StorageError`.
+
+    Args:
+        error: the error.
     """
     names = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
     if names.isdisjoint(_NETWORK) and type(error) is not OSError:
@@ -81,10 +84,17 @@ def _line(error: Exception) -> str:
 
 @contextlib.contextmanager
 def translate_storage_errors(url: str, passes: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
-    """Turn whatever a store's library raises into an OSError (see `as_os_error`) or a coded error.
+    """Turn every exception of a store's library into an OSError (see `as_os_error`) or a coded error.
 
-    What is not an OSError says that the library is missing, has no credentials or is misused. Only what `passes` is
-    not made a coded error: whether a file that can't be read is a fault is the caller's to tell.
+    An exception that is not an OSError means that the library is missing, has no credentials or is misused. Exceptions
+    of the types in `passes` never become coded errors: the caller decides whether an unreadable file is a fault.
+
+    Args:
+        url: the file or folder that is accessed.
+        passes: exception types that are raised as they are, once translated.
+
+    Raises:
+        PipelineError: `url.unusable`.
     """
     try:
         yield
@@ -106,10 +116,14 @@ def translate_storage_errors(url: str, passes: tuple[type[Exception], ...] = (OS
 
 
 def with_retries(fs: fsspec.AbstractFileSystem, work: Callable[[], Result]) -> Result:
-    """Do `work`, which must bear repeating, until it succeeds or the patience with the store is over.
+    """Call `work` until it succeeds or the time for retries is over.
+
+    Args:
+        fs: the file system; calls to a local one are not retried.
+        work: the function to call; it must be safe to repeat.
 
     Raises:
-        OSError: as `as_os_error`; what is none is raised as it is.
+        OSError: the translated error (see `as_os_error`); an error that can't be translated is raised unchanged.
     """
     if isinstance(fs, LocalFileSystem):
         return work()
@@ -125,7 +139,7 @@ def with_retries(fs: fsspec.AbstractFileSystem, work: Callable[[], Result]) -> R
                 if meant is None or meant is error:
                     raise
                 raise meant from error
-            time.sleep(wait * random.uniform(0.5, 1))  # so that a thousand workers don't come back at once
+            time.sleep(wait * random.uniform(0.5, 1))  # so that a thousand workers don't retry at the same moment
             wait = min(2 * wait, 8.0)
         else:
             _reached.add(fs)
@@ -133,11 +147,14 @@ def with_retries(fs: fsspec.AbstractFileSystem, work: Callable[[], Result]) -> R
 
 
 def is_storage_error(error: Exception) -> bool:
-    """Tell a fault of the disk or the store from damaged content, which Arrow raises as OSError as well.
+    """Distinguish a fault of the disk or the store from damaged content, for which Arrow also raises an OSError.
+
+    Args:
+        error: the error.
 
     >>> is_storage_error(OSError("Corrupt snappy compressed data.")), is_storage_error(OSError(5, "I/O error"))
     (False, True)
     """
-    if type(error) is OSError:  # Arrow's has no number, but for EINVAL, where damage sends it to odd offsets.
+    if type(error) is OSError:  # Arrow sets no number, except EINVAL where damage leads to invalid offsets.
         return error.errno is not None and error.errno != errno.EINVAL
     return isinstance(error, OSError)

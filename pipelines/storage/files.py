@@ -1,4 +1,4 @@
-"""Reading files, removing them, and telling whether they changed."""
+"""Reading and removing files, and detecting whether they changed."""
 
 import contextlib
 import hashlib
@@ -15,14 +15,17 @@ from pipelines.storage.outputs import writing
 from pipelines.storage.urls import is_local, resolve
 
 _BLOCK = 1 << 20
-_READERS = 16  # small files fetched from a store at once
+_READERS = 16  # small files fetched from a store in parallel
 
 
 def open_input(url: str) -> IO[bytes]:
-    """Open a file for reading, seekable.
+    """Open a file for reading; the file is seekable.
+
+    Args:
+        url: a path or URL.
 
     Raises:
-        OSError: here or from the file: a store's own troubles as `StorageError`, never as what damaged content raises.
+        OSError: on opening or on reading. Faults of the store are `StorageError`s, never the errors of damaged content.
     """
     fs, path = resolve(url)
     if is_local(fs):
@@ -32,7 +35,7 @@ def open_input(url: str) -> IO[bytes]:
 
 
 class _StoreFile(io.RawIOBase):
-    """A file in a store, whose errors are OSErrors that can be told from those of damaged content."""
+    """A file in a store. Its OSErrors can be distinguished from those of damaged content."""
 
     def __init__(self, url: str, fs: fsspec.AbstractFileSystem, file: IO[bytes]) -> None:
         self._url, self._fs, self._file = url, fs, file
@@ -51,7 +54,7 @@ class _StoreFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         with translate_storage_errors(self._url):
-            # A failed read leaves the file where it was.
+            # A failed read leaves the position unchanged.
             block = with_retries(self._fs, lambda: self._file.read(len(buffer)))
         buffer[: len(block)] = block
         return len(block)
@@ -63,7 +66,13 @@ class _StoreFile(io.RawIOBase):
 
 
 def read_range(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
-    """Yield the bytes [start, end) of a seekable file in blocks; fewer if it ends before."""
+    """Yield the bytes [start, end) of a file in blocks; fewer if the file ends before `end`.
+
+    Args:
+        file: a seekable file.
+        start: first byte.
+        end: one past the last byte.
+    """
     file.seek(start)
     while start < end and (block := file.read(min(_BLOCK, end - start))):
         start += len(block)
@@ -71,14 +80,22 @@ def read_range(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
 
 
 def exists(url: str) -> bool:
-    """Tell whether there is a file at `url`."""
+    """Return whether a file exists.
+
+    Args:
+        url: a path or URL.
+    """
     fs, path = resolve(url)
     with translate_storage_errors(url):
         return bool(fs.exists(path) if is_local(fs) else with_retries(fs, lambda: fs.exists(path)))
 
 
 def size_of(url: str) -> int | None:
-    """Return the size of a file in bytes; None if there is none."""
+    """Return the size of a file in bytes; None if it does not exist.
+
+    Args:
+        url: a path or URL.
+    """
     fs, path = resolve(url)
     with contextlib.suppress(FileNotFoundError), translate_storage_errors(url):
         return int(fs.size(path) if is_local(fs) else with_retries(fs, lambda: fs.size(path)))
@@ -86,25 +103,36 @@ def size_of(url: str) -> int | None:
 
 
 def remove(url: str) -> None:
-    """Remove a file; it may be gone already."""
+    """Remove a file, if it exists.
+
+    Args:
+        url: a path or URL.
+    """
     fs, path = resolve(url)
     with contextlib.suppress(FileNotFoundError), translate_storage_errors(url):
         with_retries(fs, lambda: fs.rm_file(path))
 
 
 def read_all(urls: list[str]) -> list[bytes]:
-    """Return the contents of small files of one store, fetched at once where the store can."""
+    """Return the contents of small files, in order, fetched in parallel from a store.
+
+    Args:
+        urls: paths or URLs, all in one store.
+    """
     if not urls:
         return []
     fs, _ = resolve(urls[0])
     paths = [resolve(url)[1] for url in urls]
-    # Not `fs.cat`, which takes a `[` in a name for a wildcard.
+    # Not `fs.cat`: it treats a `[` in a name as a wildcard.
     with translate_storage_errors(urls[0]), ThreadPoolExecutor(1 if is_local(fs) else _READERS) as pool:
         return list(pool.map(lambda path: with_retries(fs, lambda: fs.cat_file(path)), paths))
 
 
 def make_folder(url: str) -> None:
-    """Make a folder, where the store has such a thing; a bucket must be there.
+    """Create a folder, where the store has folders; a bucket must exist already.
+
+    Args:
+        url: a path or URL.
 
     Raises:
         PipelineError: `url.no_bucket`, `url.unusable`, `output.not_writable`.
@@ -116,7 +144,11 @@ def make_folder(url: str) -> None:
 
 
 def in_bucket(fs: fsspec.AbstractFileSystem, path: str) -> bool:
-    """Tell whether a store has buckets and no folders, after a look at the bucket of `path`.
+    """Return whether a store has buckets instead of folders, after checking that the bucket of `path` exists.
+
+    Args:
+        fs: the file system.
+        path: a path in it.
 
     Raises:
         PipelineError: `url.no_bucket`.
@@ -128,10 +160,14 @@ def in_bucket(fs: fsspec.AbstractFileSystem, path: str) -> bool:
 
 
 class ContentIdentity:
-    """Says what the content of byte ranges of one file is, so that a change of it is seen.
+    """Identity of the content of byte ranges of one file, which reveals changes.
 
-    Local files are read and hashed. A store's own word (ETag, MD5, else times) is taken for its objects,
-    and holds for the whole object.
+    Local files are read and hashed. For an object in a store, the store's own identifier (ETag or MD5, otherwise the
+    times) is used; it covers the whole object.
+
+    Args:
+        url: the file's path or URL.
+        file: the same file, open for reading.
     """
 
     def __init__(self, url: str, file: IO[bytes]) -> None:
@@ -143,7 +179,11 @@ class ContentIdentity:
                 self._word = _store_identity(with_retries(fs, lambda: fs.info(path)))
 
     def of(self, ranges: Iterable[tuple[int, int]]) -> str:
-        """Return the identity of the bytes in half-open `(start, end)` ranges."""
+        """Return the identity of the bytes in some ranges.
+
+        Args:
+            ranges: half-open `(start, end)` ranges, in bytes.
+        """
         if self._word is not None:
             return self._word
         digest = hashlib.blake2b(digest_size=16)

@@ -1,4 +1,4 @@
-"""What decides that a shard's input is still what was planned. The plan and the shard task ask the same functions."""
+"""Fingerprints of a shard's input. The plan and the shard task use the same functions to detect changes."""
 
 import hashlib
 from collections.abc import Iterable
@@ -13,9 +13,11 @@ _TO_THE_END = (0, 1 << 62)
 
 
 def content_now(shard: Shard, *columns: str) -> str:
-    """Return the identity of what lies in a shard's range now: `shard.content`, unless that has changed.
+    """Return the current identity of the content in a shard's range: `shard.content`, unless the input changed.
 
-    Of Parquet, in these columns.
+    Args:
+        shard: the shard.
+        columns: columns that the identity covers; used for Parquet only.
 
     Raises:
         OSError: the storage failed.
@@ -39,7 +41,14 @@ def content_now(shard: Shard, *columns: str) -> str:
 def parquet_content(
     parquet: pq.ParquetFile, content: ContentIdentity, columns: tuple[str, ...], groups: Iterable[int]
 ) -> str:
-    """Return the identity of columns in some row groups; groups without rows count for nothing."""
+    """Return the identity of columns in some row groups; row groups without rows are ignored.
+
+    Args:
+        parquet: the open file.
+        content: identity of the same file's bytes.
+        columns: names of the columns.
+        groups: numbers of the row groups.
+    """
     kinds = " ".join(str(parquet.schema_arrow.field(column).type) for column in columns)
     metadata = parquet.metadata
     chunks = [
@@ -52,7 +61,12 @@ def parquet_content(
 
 
 def leaves_of(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> list[int]:
-    """Return the numbers of the columns' chunks in each row group, of a nested column those of all its parts."""
+    """Return the indices of the columns' chunks in each row group; a nested column has one chunk for each of its parts.
+
+    Args:
+        metadata: the file's footer.
+        columns: names of the columns.
+    """
     if not metadata.num_row_groups:
         return []
     first = metadata.row_group(0)
@@ -61,7 +75,11 @@ def leaves_of(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> list[int]:
 
 
 def text_content(paths: Iterable[str]) -> str:
-    """Return the identity of whole files."""
+    """Return the identity of whole files.
+
+    Args:
+        paths: paths or URLs.
+    """
     contents = []
     for path in paths:
         with open_input(path) as file:
@@ -70,13 +88,23 @@ def text_content(paths: Iterable[str]) -> str:
 
 
 def digest_of(*parts: str) -> str:
-    """Return a digest of strings, 128 bits, hexadecimal."""
+    """Return a digest of strings: 128 bits, hexadecimal.
+
+    Args:
+        parts: the strings, in order.
+    """
     whole = "\0".join(parts).encode("utf-8", "surrogateescape")
     return hashlib.blake2b(whole, digest_size=16).hexdigest()
 
 
 def groups_in(metadata: pq.FileMetaData, start: int, end: int) -> list[int]:
-    """Return the row groups that have rows in [start, end)."""
+    """Return the numbers of the row groups that have rows in [start, end).
+
+    Args:
+        metadata: the file's footer.
+        start: first row.
+        end: one past the last row.
+    """
     groups, first = [], 0
     for group in range(metadata.num_row_groups):
         rows = metadata.row_group(group).num_rows
@@ -87,7 +115,11 @@ def groups_in(metadata: pq.FileMetaData, start: int, end: int) -> list[int]:
 
 
 def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    """Return the bytes [start, end) of a file in which a column chunk lies, as the footer says."""
+    """Return the bytes [start, end) that a column chunk takes in its file, according to the footer.
+
+    Args:
+        chunk: the chunk's entry in the footer.
+    """
     start = chunk.data_page_offset
     if chunk.dictionary_page_offset:
         start = min(start, chunk.dictionary_page_offset)

@@ -1,7 +1,8 @@
-"""What is in a folder. Stores are asked for a page at a time, and no more than some thousand names are held.
+"""Folder listings. Stores are queried page by page, and memory holds at most a few thousand names.
 
-Stores sort as they like: S3 and Google by the bytes of whole keys, in which `a-b` comes before `a/`, others not at
-all. So a listing that is to be sorted is sorted here, in runs that are put on disk if there is more than one.
+The order of a store's listing varies: S3 and Google sort by the bytes of whole keys, where `a-b` comes before `a/`;
+others do not sort. A sorted listing is therefore sorted here, in runs that are written to disk if there is more than
+one.
 """
 
 import heapq
@@ -22,14 +23,21 @@ from pipelines.storage.faults import translate_storage_errors, with_retries
 from pipelines.storage.options import FAMILIES
 from pipelines.storage.urls import is_local, normalise_url, resolve
 
-#: Names that are held in memory and sorted at once.
+#: Names in a run, which is sorted in memory.
 RUN = 10_000
-_PAGE = 1000  # names asked for at once; S3 gives no more
-_BLOCK = 1 << 14  # bytes of a run on disk that are held
+_PAGE = 1000  # names per request; the maximum of S3
+_BLOCK = 1 << 14  # bytes of each run on disk that are held in memory
 
 
 class Listed(NamedTuple):
-    """What is in a folder. `kind` is "file", "directory" or "other" (a pipe, a socket, a device, a link to nothing)."""
+    """An entry of a folder.
+
+    Attributes:
+        path: its path in the file system.
+        kind: "file", "directory" or "other" (a pipe, a socket, a device, a broken link).
+        size: size in bytes.
+        is_link: whether it is a symbolic link.
+    """
 
     path: str
     kind: str
@@ -38,9 +46,14 @@ class Listed(NamedTuple):
 
 
 def listing(fs: fsspec.AbstractFileSystem, folder: str) -> Iterator[Listed]:
-    """Yield what is in a folder, sorted by name, a file before the folder of its name; nothing if there is none.
+    """Yield the entries of a folder, sorted by name; none if it does not exist.
 
-    Links are what they lead to. Some stores tell of a folder once a page: it is yielded once.
+    A file comes before the folder of the same name. Links are followed. Some stores repeat a folder on each page: it is
+    yielded once.
+
+    Args:
+        fs: the file system.
+        folder: a path in it.
     """
     return (next(same) for _, same in itertools.groupby(_sorted(fs, folder), key=_order))
 
@@ -78,7 +91,11 @@ def _read_run(file: IO[bytes], start: int, end: int) -> Iterator[Listed]:
 
 
 def entries(fs: fsspec.AbstractFileSystem, folder: str) -> Iterator[Listed]:
-    """Yield what is in a folder in the order in which its store tells it; nothing if there is no such folder.
+    """Yield the entries of a folder in the order of the store; none if the folder does not exist.
+
+    Args:
+        fs: the file system.
+        folder: a path in it.
 
     Raises:
         PipelineError: `url.no_bucket`.
@@ -102,13 +119,18 @@ def entries(fs: fsspec.AbstractFileSystem, folder: str) -> Iterator[Listed]:
     except (FileNotFoundError, NotADirectoryError):
         return
     for info in infos:
-        # Some stores list a folder's own marker in it.
+        # Some stores list the marker object of a folder among its entries.
         if (path := info["name"].rstrip("/")) != folder:
             yield Listed(path, info["type"], info.get("size") or 0, False)
 
 
 def paged(fs: fsspec.AbstractFileSystem, folder: str) -> Iterator[list[Listed]] | None:
-    """Return the pages of what is in a folder of a bucket; None for stores that don't give pages."""
+    """Return the pages of a listing in a bucket; None for stores without paged listings.
+
+    Args:
+        fs: the file system.
+        folder: a path in it.
+    """
     protocol = fs.protocol if isinstance(fs.protocol, str) else fs.protocol[0]
     next_page = _NEXT_PAGE.get(FAMILIES.get(protocol, protocol))
     if next_page is None or not folder:
@@ -125,11 +147,11 @@ def _pages(
     while True:
         try:
             folders, files, token = with_retries(fs, lambda: next_page(fs, bucket, prefix, token))  # noqa: B023
-        except FileNotFoundError as error:  # A prefix that no name has is an empty page.
+        except FileNotFoundError as error:  # The bucket is missing: a prefix without objects gives an empty page.
             raise PipelineError("url.no_bucket", bucket=normalise_url(fs, bucket)) from error
         page = [Listed(before + name.rstrip("/"), "directory", 0, False) for name in folders]
         page += [Listed(before + name, "file", size, False) for name, size in files]
-        # A folder's own marker, and names that begin with a slash, are no files in it.
+        # The folder's marker object, and names that begin with a slash, are not files in it.
         yield [entry for entry in page if len(entry.path) > len(before + prefix)]
         if not token:
             return
@@ -167,7 +189,7 @@ def _azure_page(fs: fsspec.AbstractFileSystem, bucket: str, prefix: str, token: 
 
     found, following = sync(fs.loop, fetch)
     folders = [entry.name for entry in found if entry.name.endswith("/")]
-    # Accounts with real folders list them as blobs besides.
+    # Accounts with real folders also list them as blobs.
     files = [
         (entry.name, entry.size)
         for entry in found
@@ -180,7 +202,11 @@ _NEXT_PAGE: dict[str, _NextPage] = {"s3": _s3_page, "gs": _gcs_page, "az": _azur
 
 
 def local_kind(path: str) -> tuple[str, int]:
-    """Return the kind, as in `Listed`, and the size of what a local path leads to."""
+    """Return the kind (see `Listed`) and the size in bytes of a local file or folder, with links followed.
+
+    Args:
+        path: a local path.
+    """
     try:
         found = os.stat(path)
     except OSError:
@@ -190,12 +216,22 @@ def local_kind(path: str) -> tuple[str, int]:
 
 
 def names_in(folder: str, ending: str) -> Iterator[str]:
-    """Yield the names, without `ending`, of the files in `folder` that have it, in no order; none if it isn't there."""
+    """Yield the names of a folder's files with a given ending, without that ending, in any order.
+
+    Args:
+        folder: a path or URL; a folder that does not exist is empty.
+        ending: the ending, such as ".json".
+    """
     return map(operator.itemgetter(0), sizes_in(folder, ending))
 
 
 def sizes_in(folder: str, ending: str) -> Iterator[tuple[str, int]]:
-    """Yield what `names_in` does, each with the file's size in bytes."""
+    """Yield the names of `names_in`, each with the file's size in bytes.
+
+    Args:
+        folder: a path or URL; a folder that does not exist is empty.
+        ending: the ending, such as ".json".
+    """
     fs, path = resolve(folder)
     with translate_storage_errors(folder):
         for name, _, size, _ in entries(fs, path):

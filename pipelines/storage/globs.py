@@ -1,8 +1,8 @@
-"""Patterns of input files: what they match, in one order, and which file each name stands for.
+"""Patterns of input files: their matches, in a defined order, and the file behind each name.
 
-Local files may have several names: through links, and through spellings such as `in//a` and `x/../in/a`.
-A pattern's folder is made real; below it names are kept as they are met, since a file's ending and the
-id of a text come from them, and `Match.real` says which file is meant.
+A local file may have several names: through links, and through spellings such as `in//a` and `x/../in/a`.
+Links in a pattern's folder are resolved; below it names are kept as found, since they determine the format of a file
+and the id of a text. `Match.real` identifies the file.
 """
 
 import os
@@ -30,28 +30,38 @@ _MAGIC = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A match. `kind` is "file", "directory" or "other" (a pipe, a socket, a device, a link to nothing)."""
+    """A file or folder that matches a pattern.
 
-    path: str  # an absolute path or a URL, as met below the pattern's folder
-    size: int  # bytes
+    Attributes:
+        path: an absolute path or a URL, as found below the pattern's folder.
+        size: size in bytes.
+        kind: "file", "directory" or "other" (a pipe, a socket, a device, a broken link).
+        real: the same path with links resolved.
+    """
+
+    path: str
+    size: int
     kind: str
-    real: str  # the same without links
+    real: str
 
 
 class Pattern:
-    """A path or URL, perhaps with wildcards; taken literally if there is a file of that very name.
+    """A path or URL, optionally with wildcards; taken literally if a file of exactly that name exists.
 
-    `*`, `?` and `[...]` stay within a folder's name, `**` spans folders, and names that begin with
-    a dot are matched only by patterns that spell them out. Links to folders are followed.
+    `*`, `?` and `[...]` match within one path component, `**` matches across folders, and names that begin with
+    a dot match only patterns that spell out the dot. Links to folders are followed.
+
+    Args:
+        url: the path or URL.
 
     Attributes:
-        url: the pattern in its one spelling.
+        url: the pattern in its normalised spelling.
         folder: the folder before the first wildcard, or the folder of a plain file.
-        literal: whether it has no wildcards, or none that are meant.
+        literal: whether the pattern has no wildcards, or is taken literally.
 
     Raises:
         PipelineError: `url.unusable`.
-        ValueError: a pattern such as `**.txt`, which stands for nothing.
+        ValueError: an invalid pattern, such as `**.txt`.
     """
 
     def __init__(self, url: str) -> None:
@@ -73,7 +83,11 @@ class Pattern:
         self._depth = None if "**" in rest else self._path.count("/")
 
     def names(self, real: str) -> bool:
-        """Tell whether `find` yields this local file under its real name."""
+        """Return whether `find` yields this local file under its real name.
+
+        Args:
+            real: a local path with links resolved.
+        """
         if self._regex is None:
             return real == self.url
         below = real[self._below :]
@@ -81,11 +95,11 @@ class Pattern:
         return real.startswith(f"{self._base}/") and not hidden and self._matches(real)
 
     def _matches(self, path: str) -> bool:
-        # The folder is no part of the expression: its name may hold brackets.
+        # The expression does not cover the folder, whose name may contain brackets.
         return self._regex is not None and self._regex.match(path[self._below :]) is not None
 
     def find(self) -> Iterator[Match]:
-        """Yield what matches, sorted by path components; memory holds one folder's listing a level.
+        """Yield the matches, sorted by path components; memory holds the listing of one folder per level.
 
         A folder is yielded if its name matches and nothing in it does.
         """
@@ -101,7 +115,7 @@ class Pattern:
             try:
                 info = with_retries(self._fs, lambda: self._fs.info(self._path))
             except FileNotFoundError:
-                in_bucket(self._fs, self._base)  # A bucket that is not there is another mistake than a name in it.
+                in_bucket(self._fs, self._base)  # Report a missing bucket as such, not as no match.
                 return
             yield Match(self.url, info["size"] or 0, info["type"], self.url)
 
@@ -113,7 +127,7 @@ class Pattern:
             real = self._real(entry, real_folder)
             empty = True
             if entry.kind == "directory" and (self._depth is None or entry.path.count("/") < self._depth):
-                # `**` would go round in a loop of links for ever; other patterns end at their depth.
+                # `**` would follow a loop of links for ever; other patterns have a limited depth.
                 if entry.is_link and self._depth is None:
                     if real in linked:
                         continue
@@ -133,14 +147,17 @@ class Pattern:
 
 
 def patterns_of(urls: list[str]) -> list[Pattern]:
-    """Return the patterns that these are.
+    """Return the patterns of paths or URLs, in order.
+
+    Args:
+        urls: paths or URLs, optionally with wildcards.
 
     Raises:
-        PipelineError: `url.unusable`, `input.not_readable`, or `input.no_match` for what can't be a pattern.
+        PipelineError: `url.unusable`, `input.not_readable`, or `input.no_match` for an invalid pattern.
     """
     try:
         return [Pattern(url) for url in urls]
     except OSError as error:
         raise PipelineError("input.not_readable", path=", ".join(urls), reason=error) from error
-    except ValueError as error:  # what fsspec says of a pattern such as "**.txt"
+    except ValueError as error:  # raised by fsspec for a pattern such as "**.txt"
         raise PipelineError("input.no_match", patterns=f"{', '.join(urls)} ({error})") from error

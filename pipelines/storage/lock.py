@@ -1,18 +1,19 @@
-"""One writer to an output at a time, and a second one that is told who the first is.
+"""The lock of an output: one writer at a time; a second writer gets an error that names the first.
 
-On a local disk the lock is the operating system's, on `.lock`, and goes with the process, however it ends.
+On a local disk this is the operating system's lock on `.lock`, which ends with the process in any case.
 
-In a store, and on a network disk that knows no such locks, the lock is a numbered object, `.lock-00000007`, that is
-created on the condition that there is none. Its writer renews it; one that was released, or was not renewed for long,
-is succeeded by the next number. The highest number has the lease: a writer that sees a higher one than its own, perhaps
-since it slept for an hour, has lost it. Two numbers never have the lease at once, whatever is delayed: numbers only
-grow, since the highest is never removed, and whoever creates one looks whether it is the highest still.
+In a store, and on a network disk without such locks, the lock is a numbered object, `.lock-00000007`, created on the
+condition that it does not exist. Its writer renews it. When it has been released, or has not been renewed for long, a
+writer may create the next number. The highest number has the lease: a writer that sees a higher number than its own,
+for example after being suspended for an hour, has lost it. Two numbers never have the lease at the same time, whatever
+is delayed: numbers only grow, since the highest is never removed, and a writer that creates one checks that it
+is still the highest.
 
-A store that cannot create on a condition (an old MinIO, most that are not S3, Google or Azure) keeps the lock to the
-best of its ability: of two that start within the same moment both may go on, until the first renewal tells one.
+In a store without conditional creation (an old MinIO, most stores other than S3, Google and Azure) the lock is
+best-effort: two writers that start at the same moment may both continue until the first renewal stops one of them.
 
-Workers may outlive the writer that they work for. They carry its lease's token, and `check_lease` tells whether it is
-the lock's still.
+Workers may outlive the writer that they work for. They carry the token of its lease, and `check_lease` compares it
+with the lock.
 """
 
 import contextlib
@@ -36,29 +37,40 @@ from pipelines.storage.folders import entries
 from pipelines.storage.outputs import publish_bytes, writing
 from pipelines.storage.urls import is_local, resolve
 
-#: Seconds after which a lease in a store is renewed, and after which one that was not renewed may be succeeded.
+#: Seconds between renewals of a lease in a store, and seconds without renewal after which another writer may take over.
 RENEW, STALE = 20.0, 120.0
 _LOCAL_NAME, _NAME = ".lock", ".lock-"
-_TRIES = 20  # to be the first with a number
-_PARTING = 5.0  # seconds that the end of a job waits for a renewal under way
+_TRIES = 20  # at creating the next number
+_PARTING = 5.0  # seconds to wait at the end of a job for a renewal in progress
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who writes, as a lock says it."""
+    """The writer that a lock names.
+
+    Attributes:
+        token: random token of the lease.
+        host: name of the writer's machine.
+        pid: process id of the writer.
+        machine: identifies a boot of a machine and a namespace of process ids; "" where unknown.
+        since: time of acquisition, ISO 8601, by the holder's clock.
+        renewed: time of the last renewal, ISO 8601, by the holder's clock.
+        who: name of the job, for messages.
+        released: whether the writer gave up the lock.
+    """
 
     token: str
     host: str
     pid: int
-    machine: str  # a boot of a machine and the process ids in it; "" where that is not known
-    since: str  # ISO 8601, by the holder's clock
+    machine: str
+    since: str
     renewed: str
     who: str
     released: bool = False
 
     @property
     def dead(self) -> bool:
-        """Whether this machine knows that the process has ended."""
+        """Whether the process is known to have ended: only if it ran on this machine."""
         return bool(self.machine) and self.machine == _machine() and not os.path.exists(f"/proc/{self.pid}")
 
     def __str__(self) -> str:
@@ -85,7 +97,7 @@ def _machine() -> str:
 
 
 def _holder(content: bytes) -> Holder | None:
-    """Return who a lock names, None if it names nobody."""
+    """Return the writer that a lock names; None if it names none."""
     try:
         return Holder(**json.loads(content))
     except (ValueError, TypeError):
@@ -97,26 +109,26 @@ class Lease(Protocol):
 
     @property
     def token(self) -> str:
-        """What `check_lease` knows it by."""
+        """Token that identifies the lease to `check_lease`."""
 
     def check(self) -> None:
-        """Do nothing while the lease holds.
+        """Check that the lease is still held.
 
         Raises:
-            PipelineError: `output.lock_lost`, or `output.not_writable` if its store can't be asked.
+            PipelineError: `output.lock_lost`, or `output.not_writable` if the store does not answer.
         """
 
 
 @contextlib.contextmanager
 def sole_writer(folder: str, who: str = "") -> Iterator[Lease]:
-    """Keep a second job out of an output folder while the block runs.
+    """Hold the lock of an output folder while the block runs, so that no second job writes to it.
 
     Args:
-        folder: path or URL; it must be there.
-        who: what to call this job when another asks.
+        folder: path or URL of an existing folder.
+        who: name of this job, shown to another job that finds the output locked.
 
     Raises:
-        PipelineError: `output.busy`, with who holds it.
+        PipelineError: `output.busy`, with the holder of the lock.
     """
     fs, path = resolve(folder)
     with contextlib.ExitStack() as stack:
@@ -128,20 +140,20 @@ def sole_writer(folder: str, who: str = "") -> Iterator[Lease]:
 
 
 def check_lease(folder: str, token: str) -> None:
-    """Do nothing while the lease with this token holds, whichever process has it. It costs one small read.
+    """Check that the lease with this token is still held, by any process. It costs one small read.
 
     Args:
-        folder: as `sole_writer` had it.
-        token: of the lease. "" is none, which always holds.
+        folder: path or URL of the output folder, as given to `sole_writer`.
+        token: token of the lease; "" is always valid.
 
     Raises:
-        PipelineError: `output.lock_lost`, or `output.not_writable` if its store can't be asked.
+        PipelineError: `output.lock_lost`, or `output.not_writable` if the store does not answer.
     """
     if not token:
         return
     fs, path = resolve(folder)
     number, _, own = token.rpartition(":")
-    # Whoever takes the next number removes this one before it begins.
+    # A writer that takes the next number removes this one before it starts.
     name = _numbered(path, int(number)) if number else f"{path}/{_LOCAL_NAME}"
     holder: Holder | None = None
     with writing(folder), translate_storage_errors(folder), contextlib.suppress(FileNotFoundError):
@@ -167,7 +179,7 @@ class _LocalLease:
 
 @contextlib.contextmanager
 def _flocked(folder: str, path: str) -> Iterator[IO[bytes] | None]:
-    """Take the operating system's lock; None on a network disk that has none."""
+    """Acquire the operating system's lock; yield None on a network disk without such locks."""
     with contextlib.ExitStack() as stack:
         with writing(folder):
             lock = stack.enter_context(open(os.path.join(path, _LOCAL_NAME), "a+b"))
@@ -188,7 +200,7 @@ def _local_lease(folder: str, lock: IO[bytes], me: Holder) -> Iterator[Lease]:
         lock.truncate(0)
         lock.write(json.dumps(asdict(me)).encode())
         lock.flush()
-        os.fsync(lock.fileno())  # Workers on other machines may read it.
+        os.fsync(lock.fileno())  # Workers on other machines may read the lock.
     try:
         yield _LocalLease(folder, lock, me.token)
     finally:
@@ -205,7 +217,7 @@ def _numbered_lease(folder: str, fs: fsspec.AbstractFileSystem, path: str, who: 
 
     def renew() -> None:
         while not over.wait(RENEW):
-            with contextlib.suppress(Exception):  # A lease that can't be renewed may still hold: `check` says it.
+            with contextlib.suppress(Exception):  # A lease may hold even if a renewal fails; `check` decides.
                 lease.renew()
 
     thread = threading.Thread(target=renew, name="renew-lock", daemon=True)
@@ -215,7 +227,7 @@ def _numbered_lease(folder: str, fs: fsspec.AbstractFileSystem, path: str, who: 
     finally:
         over.set()
         thread.join(_PARTING)
-        if not thread.is_alive():  # Else the store hangs, and the lease goes stale.
+        if not thread.is_alive():  # Otherwise the store hangs, and the lease expires.
             with contextlib.suppress(Exception):
                 lease.release()
 
@@ -227,11 +239,11 @@ class _NumberedLease:
 
     @property
     def token(self) -> str:
-        """The number, and what tells its holder from one that created the same."""
+        """The lock's number, and the random token that distinguishes two holders of one number."""
         return f"{self._number}:{self._me.token}"
 
     def acquire(self) -> None:
-        """Create the next number, unless the highest is held.
+        """Create the next number, unless the highest one is held.
 
         Raises:
             PipelineError: `output.busy`.
@@ -243,18 +255,18 @@ class _NumberedLease:
             if before:
                 try:
                     self._raise_if_held(before)
-                except FileNotFoundError:  # succeeded in this moment
+                except FileNotFoundError:  # another writer has just taken over
                     continue
             self._number = before + 1
             if not self._create(attempt) or max(self._numbers(), default=0) != self._number:
-                continue  # Another came first, who is met in the next round.
+                continue  # Another writer was first; the next round finds it.
             for number in numbers:
                 self._remove(number)
             return
         raise PipelineError("output.busy", path=self._folder, holder="several that start at once")
 
     def check(self) -> None:
-        """Do nothing while the lease holds; see `Lease`."""
+        """Check that the lease is still held; see `Lease.check`."""
         with writing(self._folder), translate_storage_errors(self._folder):
             highest = max(self._numbers(), default=0)
             holder: Holder | None = None
@@ -265,12 +277,12 @@ class _NumberedLease:
         raise PipelineError("output.lock_lost", path=self._folder, holder=holder or "unknown")
 
     def renew(self) -> None:
-        """Say that the holder is alive, if it has the lease."""
+        """Record that the holder is alive, if it has the lease."""
         self.check()
         self._write(replace(self._me, renewed=_now()))
 
     def release(self) -> None:
-        """Let another succeed at once. The object stays: the next number is counted from it."""
+        """Allow another writer to take over immediately. The object stays: the next number is derived from it."""
         self.check()
         self._write(replace(self._me, released=True))
 
@@ -282,7 +294,7 @@ class _NumberedLease:
             raise PipelineError("output.busy", path=self._folder, holder=holder or "another")
 
     def _age(self, number: int, holder: Holder | None) -> float:
-        """Return the seconds since a lock was renewed, by the store's clock if it tells it: machines' differ."""
+        """Return the seconds since a lock was renewed, by the store's clock if available: machines' clocks differ."""
         probe = f"{self._path}/.lock-probe-{self._me.token}"
         try:
             renewed = with_retries(self._fs, lambda: self._fs.modified(self._name(number)))
@@ -295,15 +307,15 @@ class _NumberedLease:
         return (now - renewed).total_seconds()
 
     def _create(self, attempt: int) -> bool:
-        """Tell whether this number is ours now."""
+        """Create the current number; return whether this writer owns it."""
         name, content = self._name(self._number), json.dumps(asdict(self._me)).encode()
         error: Exception | None = None
         try:
             self._fs.pipe_file(name, content, mode="create")
-        except TypeError:  # a store whose library knows no conditions
+        except TypeError:  # the store's library does not support conditional creation
             if not self._fs.exists(name):
                 self._fs.pipe_file(name, content)
-        except Exception as caught:  # How stores say that it was there differs; and an answer may have been lost.
+        except Exception as caught:  # Stores differ in how they report an existing object, and a response may be lost.
             error = caught
         try:
             holder = self._read(self._number)
@@ -326,7 +338,7 @@ class _NumberedLease:
     def _write(self, holder: Holder) -> None:
         name, content = self._name(self._number), json.dumps(asdict(holder)).encode()
         if is_local(self._fs):
-            publish_bytes(name, content)  # Whole, so that nobody meets a lock that names nobody.
+            publish_bytes(name, content)  # Atomic, so that no reader finds a lock without a holder.
         else:
             self._fs.pipe_file(name, content)
 

@@ -1,6 +1,7 @@
-"""Options of the stores, as the command line gives them: `key=value`, or `s3.key=value` for one kind of store.
+"""Options of the stores, as given on the command line: `key=value`, or `s3.key=value` for one kind of store.
 
-Credentials need none: the stores' libraries read the usual environment and files, and fsspec its own configuration.
+Credentials need no option: the stores' libraries read the usual environment variables and files, and fsspec reads its
+configuration.
 """
 
 import json
@@ -12,12 +13,12 @@ from fsspec.registry import available_protocols, registry
 
 from pipelines.errors import PipelineError
 
-#: Schemes that name the same kind of store.
+#: Alternative schemes of each kind of store.
 FAMILIES = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
 
-#: What is set unless an option or fsspec's configuration says otherwise. Listings are not to be remembered: they would
-#: be old, and as large as the bucket. A store that does not answer is given up soon, since what is worth another try is
-#: tried again by s3fs, and by this program (`faults.with_retries`).
+#: Defaults, which an option or fsspec's configuration overrides. Listings are not cached: a cached listing would be
+#: outdated, and as large as the bucket. Timeouts are short and botocore does not retry, because s3fs and this program
+#: (`pipelines.storage.faults.with_retries`) retry requests that may succeed.
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "s3": {
         "use_listings_cache": False,
@@ -32,10 +33,10 @@ _options: dict[str, dict[str, Any]] = {}  # kind of store, "" for all -> option 
 
 
 def use_options(options: Sequence[str]) -> None:
-    """Take these options, and no others, for all stores that are used from now on in this process.
+    """Set the options of all stores used from now on in this process, replacing earlier ones.
 
     Args:
-        options: `KEY=VALUE` for all stores, `PROTOCOL.KEY=VALUE` for one kind; a value that is JSON is read as JSON.
+        options: `KEY=VALUE` for all stores, `PROTOCOL.KEY=VALUE` for one kind; a value that is JSON is parsed as JSON.
 
     Raises:
         PipelineError: `storage.bad_option`, which names keys and never values.
@@ -44,7 +45,7 @@ def use_options(options: Sequence[str]) -> None:
     for option in options:
         name, mark, value = option.partition("=")
         protocol, dot, key = name.rpartition(".")
-        if not mark:  # What stands there may be the value alone.
+        if not mark:  # Not shown in the error: it may be a value, hence a secret.
             raise PipelineError("storage.bad_option", option="one without a =", reason="it is no KEY=VALUE")
         if not key.isidentifier():
             raise PipelineError("storage.bad_option", option=repr(name), reason="it does not name an option")
@@ -62,22 +63,30 @@ def use_options(options: Sequence[str]) -> None:
 
 
 def given_options() -> tuple[str, ...]:
-    """Return the options in use, as `use_options` takes them, for another process."""
+    """Return the options in use, in the form that `use_options` takes, to pass them to another process."""
     return _given
 
 
 def is_protocol(name: str) -> bool:
-    """Tell whether URLs may begin so."""
+    """Return whether a name is the protocol of a known kind of store.
+
+    Args:
+        name: the part of a URL before `://`.
+    """
     return name in registry or name in available_protocols()
 
 
 def option_names() -> list[str]:
-    """Return the names of the options in use, for reports: values may be secrets."""
+    """Return the names of the options in use, without values, which may be secret. For reports."""
     return sorted(f"{kind}.{key}" if kind else key for kind, options in _options.items() for key in options)
 
 
 def options_for(protocol: str) -> dict[str, Any]:
-    """Return the options of a kind of store; a dictionary adds to the defaults that it replaces in part."""
+    """Return the options of a kind of store; a dictionary is merged into the default that it overrides.
+
+    Args:
+        protocol: the protocol of a URL.
+    """
     kind = FAMILIES.get(protocol, protocol)
     given = _options.get("", {}) | _options.get(kind, {})
     configured = {key: value for name in (kind, protocol) for key, value in conf.get(name, {}).items()}

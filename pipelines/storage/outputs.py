@@ -1,8 +1,8 @@
 """Outputs that appear whole or not at all.
 
-An output is always written to a local scratch file first. On a local disk that file lies in the target's folder, is
-synced and renamed; for any other store it is uploaded, in one request or in parts that are joined at the end, which
-shows the object when it is complete and not before.
+An output is first written to a local scratch file. On a local disk that file is in the target's folder, is
+synced and renamed; for any other store it is uploaded, in one request or in parts that are joined at the end, so that
+the object becomes visible only when it is complete.
 """
 
 import contextlib
@@ -23,7 +23,14 @@ _SCRATCH_ENDING = ".scratch"
 
 @contextlib.contextmanager
 def writing(url: str) -> Iterator[None]:
-    """Turn what a full disk, a missing permission or a lost store raises into a coded error."""
+    """Turn the errors of a full disk, a missing permission or a lost store into a coded error.
+
+    Args:
+        url: the output being written, for the message.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
     try:
         yield
     except OSError as error:
@@ -36,10 +43,16 @@ def _reason(error: OSError) -> str:
 
 @contextlib.contextmanager
 def publish(url: str) -> Iterator[IO[bytes]]:
-    """Open a file for writing that appears at `url` whole, when the block ends well, or not at all.
+    """Open a file for writing that appears at `url` whole when the block ends without an exception, or not at all.
 
-    The file yielded is a real local file. If the block raises, nothing is left behind; if the process dies,
-    a scratch file or a part of an upload may stay, which `remove_scratch` clears.
+    The yielded file is a real local file. If the block raises, nothing is left behind. If the process dies,
+    a scratch file or parts of an upload may remain, which `remove_scratch` removes.
+
+    Args:
+        url: a path or URL.
+
+    Raises:
+        PipelineError: `output.not_writable`.
     """
     fs, path = resolve(url)
     local = is_local(fs)
@@ -48,7 +61,7 @@ def publish(url: str) -> Iterator[IO[bytes]]:
     scratch = os.path.join(scratch_folder, f".{name}.{secrets.token_hex(4)}{_SCRATCH_ENDING}")
     try:
         with writing(url):
-            file = open(scratch, "xb")  # noqa: SIM115 - closed below, where its error is the disk's
+            file = open(scratch, "xb")  # noqa: SIM115 - closed below, where an error means a full disk
         try:
             yield file
             with writing(url):
@@ -56,7 +69,7 @@ def publish(url: str) -> Iterator[IO[bytes]]:
                 os.fsync(file.fileno())
                 file.close()
         finally:
-            with contextlib.suppress(OSError):  # On a full disk this one fails like the write that is reported.
+            with contextlib.suppress(OSError):  # On a full disk this fails as well, and the write's error is reported.
                 file.close()
         with writing(url):
             if local:
@@ -71,13 +84,21 @@ def publish(url: str) -> Iterator[IO[bytes]]:
 
 
 def publish_bytes(url: str, content: bytes) -> None:
-    """Publish a small file whole."""
+    """Write a small file atomically.
+
+    Args:
+        url: a path or URL.
+        content: content of the file.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
     with publish(url) as file, writing(url):
         file.write(content)
 
 
 def _sync_folder(folder: str) -> None:
-    # A rename is on the disk when its folder is. Windows can't open folders and needs no such thing.
+    # A rename is durable once its folder is synced. Windows can't open folders and does not need this.
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -87,9 +108,12 @@ def _sync_folder(folder: str) -> None:
 
 
 def remove_scratch(folders: Iterable[str]) -> None:
-    """Remove what processes that died left in output folders: scratch files, and parts of uploads to S3.
+    """Remove files left in output folders by processes that died: scratch files, and parts of uploads to S3.
 
     Other stores drop unfinished uploads by themselves.
+
+    Args:
+        folders: paths or URLs.
     """
     for url in folders:
         fs, path = resolve(url)
@@ -99,7 +123,7 @@ def remove_scratch(folders: Iterable[str]) -> None:
                     with writing(url), contextlib.suppress(FileNotFoundError):
                         os.unlink(os.path.join(path, name))
         elif "s3" in fs.protocol:
-            # They are invisible and cost a little room, so an account that may not list them goes without.
+            # Such parts are invisible and take little space, so it does not matter if the account may not list them.
             with contextlib.suppress(OSError), translate_storage_errors(url):
                 _abort_uploads(fs, path)
 
@@ -111,10 +135,10 @@ def _abort_uploads(fs: fsspec.AbstractFileSystem, folder: str) -> None:
     def listed() -> dict[str, Any]:
         return fs.call_s3("list_multipart_uploads", **where)
 
-    while True:  # over pages, each once: what can't be aborted would be listed for ever
+    while True:  # each page once: an upload that can't be aborted would be listed for ever
         page = with_retries(fs, listed)
         for upload in page.get("Uploads", ()):
-            with contextlib.suppress(OSError):  # It may have ended meanwhile.
+            with contextlib.suppress(OSError):  # The upload may have ended in the meantime.
                 fs.call_s3("abort_multipart_upload", Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
         if not page.get("IsTruncated"):
             return

@@ -15,10 +15,13 @@ _ONE_SLASH = re.compile(r"([a-z][a-z0-9+.-]*):/(?!/)(.*)")
 
 
 def resolve(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
-    """Return the file system of `url` and the path in it (absolute where local).
+    """Return the file system of a URL, and the path in it; a local path is absolute.
 
-    What has no `://` is a local path, whatever else its name holds; but for `s3:/bucket`, which `pathlib` makes of a
-    URL, and which is refused.
+    A name without `://` is a local path, whatever else it contains. The exception is `s3:/bucket`, the result of
+    passing a URL through `pathlib`, which raises an error.
+
+    Args:
+        url: a path or URL.
 
     Raises:
         PipelineError: `url.unusable`.
@@ -32,7 +35,7 @@ def resolve(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
     if protocol in _LOCAL.protocol:
         return _LOCAL, _local_path(rest)
     with translate_storage_errors(url, passes=()):
-        # fsspec's own `url_to_fs` would take a `::` in a name for a chain of stores.
+        # fsspec's `url_to_fs` would read a `::` in a name as a chain of stores.
         kind = fsspec.get_filesystem_class(protocol)
         options = options_for(protocol) | kind._get_kwargs_from_urls(url)
         return fsspec.filesystem(protocol, **options), kind._strip_protocol(url)
@@ -43,12 +46,19 @@ def _local_path(path: str) -> str:
 
 
 def is_local(fs: fsspec.AbstractFileSystem) -> bool:
-    """Tell whether a file system is this machine's own."""
+    """Return whether a file system is this machine's.
+
+    Args:
+        fs: the file system.
+    """
     return isinstance(fs, LocalFileSystem)
 
 
 def absolute(url: str) -> str:
-    """Return the one spelling of `url` that this program stores: a local path without links, or a URL.
+    """Return the normalised spelling of `url` that this program stores: a local path with links resolved, or a URL.
+
+    Args:
+        url: a path or URL.
 
     >>> absolute("memory://folder/a.txt"), absolute("file:///data//x/../a.txt")
     ('memory:///folder/a.txt', '/data/a.txt')
@@ -58,10 +68,20 @@ def absolute(url: str) -> str:
 
 
 def normalise_url(fs: fsspec.AbstractFileSystem, path: str) -> str:
-    """Return the absolute path or the URL of a path in a file system."""
+    """Return the absolute path (if local) or the URL of a path in a file system.
+
+    Args:
+        fs: the file system.
+        path: a path in it.
+    """
     return path if is_local(fs) else fs.unstrip_protocol(path)
 
 
 def join(folder: str, *names: str) -> str:
-    """Join a folder and names below it; all stores take forward slashes."""
+    """Join a folder and names below it with forward slashes, which all stores accept.
+
+    Args:
+        folder: a path or URL.
+        names: path components below it.
+    """
     return "/".join([folder.rstrip("/"), *names])
