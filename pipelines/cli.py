@@ -1,4 +1,4 @@
-"""The `spanmarker` command. See `errors` for its exit codes."""
+"""The `spanmarker` command. `pipelines.errors` lists its exit codes."""
 
 import io
 import signal
@@ -33,7 +33,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     epilog=_EXIT_CODES,
-    rich_markup_mode=None,  # Else "[default: …]" in a help text is taken for markup and vanishes.
+    rich_markup_mode=None,  # Otherwise "[default: …]" in a help text is parsed as markup and disappears.
     pretty_exceptions_enable=False,
 )
 app.command(context_settings={"allow_extra_args": True}, epilog=_EXIT_CODES)(tag)
@@ -51,17 +51,18 @@ app.add_typer(gate, name="gate")
 
 
 def main() -> None:
-    """Run the command line. What is no bug is printed as one coded message, without a traceback.
+    """Run the command line.
 
-    SIGTERM, as of a scheduler that wants the machine back, does what Ctrl-C does.
+    Errors other than bugs are printed as one coded message, without a traceback. SIGTERM, which a scheduler sends to
+    reclaim the machine, has the same effect as Ctrl-C.
     """
     prepare_process(0)
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")  # Names of files may be no UTF-8.
+        sys.stdout.reconfigure(errors="backslashreplace")  # File names need not be valid UTF-8.
     before = signal.signal(signal.SIGTERM, _terminated)
     try:
         app()
-    except SystemExit as end:  # to which typer turns every KeyboardInterrupt
+    except SystemExit as end:  # typer turns every KeyboardInterrupt into this
         if isinstance(end.__context__, BaseException) and isinstance(end.__context__.__cause__, Terminated):
             sys.exit(EXIT_TERMINATED)
         raise
@@ -72,7 +73,7 @@ def main() -> None:
 
         of_storage = isinstance(error, StorageError | PermissionError | TimeoutError | ConnectionError)
         if not of_storage and not (type(error) is OSError and is_storage_error(error)):
-            raise  # A bug, whose traceback is wanted.
+            raise  # A bug: keep the traceback.
         _fail(PipelineError("storage.failed", reason=error))
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -1,9 +1,8 @@
-"""Every error a user of the pipelines can meet: a stable code, the value, the limit, the remedy.
+"""Error codes and messages of the pipelines. Each message gives the value, the limit and the remedy.
 
-Exit codes of the `spanmarker` command: 0 done; 1 a fault of the job, printed as one coded message;
-2 the command line itself can't be read (typer's own); 130 interrupted by Ctrl-C, 143 by SIGTERM; those of EXIT_CODES
-for what a scheduler may want to treat otherwise. Faults of single records are no errors: they become rows
-of `rejects`.
+Exit codes of the `spanmarker` command: 0 success; 1 a job error, printed as one coded message; 2 an invalid
+command line (reported by typer); 130 interrupted by Ctrl-C, 143 by SIGTERM; the codes in `EXIT_CODES` for errors that a
+scheduler may want to handle separately. Faults of single records are not errors: they become rows of `rejects`.
 """
 
 from typing import ClassVar
@@ -13,9 +12,9 @@ from spanmarker_core.errors import CodedError
 EXIT_FAULT = 1
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
-#: Error code -> exit code, where it is not EXIT_FAULT.
+#: Error code -> exit code, where it differs from EXIT_FAULT.
 EXIT_CODES = {
-    # What is done stays done, and the same command again may do the rest.
+    # Finished work is kept, and running the same command again may complete the rest.
     "shards.failed": 3,
     "engine.died": 3,
     "engine.lost": 3,
@@ -30,8 +29,8 @@ EXIT_CODES = {
     "output.not_writable": 3,
     "storage.failed": 3,
     "worker.start_failed": 3,
-    "rejects.too_many": 4,  # more were rejected than --max-rejects allows; all is done, or a number stopped it early
-    "output.busy": 5,  # another run of the job is at work
+    "rejects.too_many": 4,  # --max-rejects was exceeded; all shards are done, unless an absolute limit ended the job
+    "output.busy": 5,  # another run is writing to the output
 }
 
 
@@ -179,7 +178,18 @@ class PipelineError(CodedError):
 
 
 class ShardsFailed(PipelineError):
-    """`shards.failed`, with how many failed, and why the first 100 did: its message has room for 10."""
+    """The error `shards.failed`, with the number of failed shards and the reasons of the first 100.
+
+    The message has room for 10 of them.
+
+    Args:
+        code: the error code.
+        values: values of the message's placeholders.
+
+    Attributes:
+        count: number of failed shards.
+        failed: reason of the failure by shard name, for the first 100.
+    """
 
     def __init__(self, code: str, **values: object) -> None:
         super().__init__(code, **{"others": "all others are done", **values})
@@ -188,11 +198,15 @@ class ShardsFailed(PipelineError):
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: as Ctrl-C, but for the exit code."""
+    """SIGTERM. Equivalent to Ctrl-C except for the exit code."""
 
 
 def exit_code(error: BaseException | None) -> int:
-    """Return the exit code of a command that ended with this error, or well."""
+    """Return the exit code of a command.
+
+    Args:
+        error: the error that ended the command; None if it succeeded.
+    """
     if error is None:
         return 0
     if isinstance(error, KeyboardInterrupt):
@@ -201,6 +215,10 @@ def exit_code(error: BaseException | None) -> int:
 
 
 def describe(error: BaseException) -> str:
-    """Return an error in one line: `[code] message` for ours, `Kind: message` for others."""
+    """Return an error as one line of at most 500 characters.
+
+    Args:
+        error: a coded error gives `[code] message`, any other `Type: message`.
+    """
     text = str(error) if isinstance(error, CodedError) else f"{type(error).__name__}: {error}"
     return " ".join(text.split())[:500]

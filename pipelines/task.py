@@ -1,4 +1,7 @@
-"""What a shard task needs to know of its job: small, and no configuration object, since it goes to every worker."""
+"""Parameters of a shard task.
+
+They are small and contain no configuration object, because they are sent to every worker.
+"""
 
 from dataclasses import dataclass, field
 
@@ -7,41 +10,68 @@ from spanmarker_core.windows.packer import Context
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is the same for all shards of a job. As it stands it prepares shards, which needs no torch."""
+    """Parameters shared by all shards of a job. This base class prepares shards, which does not need torch.
+
+    Attributes:
+        output: output folder, a path or URL.
+        job: digest of the job identity.
+        model: folder of the bundle; "" is the bundled model, wherever a worker has it.
+        model_digest: digest of the bundle.
+        id_column: column or key of the ids.
+        text_column: column or key of the texts.
+        language: language of the texts, for the sentence splitter.
+        code: `CODE_VERSION` of the program that planned the job.
+        threads: CPU threads per worker; 0 leaves them unchanged.
+        shard_seconds: time limit of a shard, in seconds; a process that exceeds it ends itself. 0 is no limit.
+        worker_bytes: limit of resident memory, in bytes; a process that exceeds it ends itself. 0 is no limit.
+        storage_options: options of the stores, `KEY=VALUE` or `PROTOCOL.KEY=VALUE`. Excluded from `repr`, because
+            engines log their calls.
+        lease: token of the driver's lease, checked against the output's lock before anything is published; "" is no
+            lease. Excluded from comparison: the tasks of two runs are otherwise equal, so a worker that serves both
+            loads its model once.
+    """
 
     output: str
-    job: str  # digest of the job identity
-    model: str  # the bundle's folder; "" is the bundled model, wherever a worker has it
+    job: str
+    model: str
     model_digest: str
     id_column: str
     text_column: str
     language: str
-    code: str  # CODE_VERSION of the program that planned
-    threads: int  # CPU threads of one worker; 0 leaves them as they are
-    shard_seconds: float  # past which a shard's process ends itself; 0 is no limit
-    worker_bytes: int  # of resident memory, past which it does so; 0 is no limit
-    storage_options: tuple[str, ...] = field(repr=False)  # as in storage.use_options; engines log what they call
-    #: Token of the driver's lease, which is held against the output's lock before anything is published; "" is none.
-    #: Two runs' tasks are equal in all else, so that a worker that serves both loads its model once.
+    code: str
+    threads: int
+    shard_seconds: float
+    worker_bytes: int
+    storage_options: tuple[str, ...] = field(repr=False)
     lease: str = field(default="", kw_only=True, compare=False)
 
     @property
     def machine(self) -> dict[str, str]:
-        """What it asks of a worker's machine, in words."""
+        """Requirements on a worker's machine, for display."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class TagTask(Task):
-    """Tags shards."""
+    """Parameters for tagging shards.
+
+    Attributes:
+        device: device of the model.
+        dtype: number format of the model.
+        decoder: name of the decoder.
+        threshold: threshold of the scores; None uses the bundle's.
+        gate: one of `spanmarker_core.bundle.config.GATE_CHOICES`.
+        samples: output folder of the `spanmarker prepare` that read the shards; "" reads them in this job.
+        samples_job: digest of the identity of that job.
+    """
 
     device: str
     dtype: str
     decoder: str
     threshold: float | None
-    gate: str  # one of bundle.GATE_CHOICES
-    samples: str  # output folder of the `spanmarker prepare` that read the shards; "" is to read them here
-    samples_job: str  # digest of its identity
+    gate: str
+    samples: str
+    samples_job: str
 
     @property
     def machine(self) -> dict[str, str]:
@@ -51,9 +81,19 @@ class TagTask(Task):
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedTask(Task):
-    """Prepares annotated shards, for training: `model` is nothing, `model_digest` that of the packer.
+    """Parameters for preparing annotated shards for training. `model` is "", `model_digest` is the tokenizer's digest.
 
     The tokenizer is a file in the output, so that a worker needs neither the encoder nor transformers.
+
+    Attributes:
+        prefix: ids of the special tokens before a window's text.
+        suffix: ids of the special tokens after it.
+        unknown_id: id of the unknown token.
+        max_tokens: tokens of the longest window.
+        entity_max_length: words of the longest candidate span.
+        splitter: name of the word splitter.
+        context: text that a window shows around its sentence.
+        scheme: tag scheme of data with tags; None for data without.
     """
 
     prefix: tuple[int, ...]
@@ -63,4 +103,4 @@ class AnnotatedTask(Task):
     entity_max_length: int
     splitter: str
     context: Context
-    scheme: str | None  # of data with tags
+    scheme: str | None

@@ -1,1 +1,1 @@
-"""Processes of this program: their limits, how they start and end, and isolated ones for work that may crash."""
+"""Processes of this program: limits, start and exit, and isolated processes for work that may crash."""

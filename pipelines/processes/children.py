@@ -1,4 +1,4 @@
-"""Processes that an engine starts on this machine: how they start, and how they end with their parent."""
+"""Processes that an engine starts on this machine: how they start, and how they exit with their parent."""
 
 import multiprocessing
 import os
@@ -11,9 +11,14 @@ from typing import Any
 
 
 def start(work: Callable[..., None], *values: Any, daemon: bool) -> tuple[BaseProcess, Connection]:
-    """Start a fresh process that does `work(connection, *values)`; return it and the other end of the connection.
+    """Start a new process that runs `work(connection, *values)`; return the process and our end of the connection.
 
-    The process begins with SIGINT blocked: Ctrl-C reaches the whole group, and it is for this one to decide.
+    The process starts with SIGINT blocked: Ctrl-C reaches the whole process group, and the parent decides what to do.
+
+    Args:
+        work: the function to run.
+        values: its arguments after the connection.
+        daemon: whether the process is a daemon of `multiprocessing`.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -23,12 +28,16 @@ def start(work: Callable[..., None], *values: Any, daemon: bool) -> tuple[BasePr
         process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    theirs.close()  # Else the end of the process would not end the connection.
+    theirs.close()  # Otherwise the end of the process would not close the connection.
     return process, ours
 
 
 def exit_with_parent(deed: Callable[[], None]) -> None:
-    """Do `deed` when the process that started this one is gone, however it went: another run may begin then."""
+    """Call a function when the parent process has ended for any reason: another run may start from then on.
+
+    Args:
+        deed: the function, called in a thread of this process.
+    """
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -40,5 +49,5 @@ def exit_with_parent(deed: Callable[[], None]) -> None:
 
 
 def cores() -> int:
-    """Return how many CPU cores this process may use."""
+    """Return the number of CPU cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

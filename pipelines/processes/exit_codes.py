@@ -1,10 +1,10 @@
-"""How a process of this program ends that holds too much memory or takes too long, and what an exit code means."""
+"""Exit codes of processes that exceed a limit of time or memory."""
 
 import signal
 
-#: Exit code of a process whose work, or the loading of its model, takes too long.
+#: Exit code of a process that takes too long for its work or for loading its model.
 EXIT_STUCK = 70
-#: Exit code of a process that holds too much memory.
+#: Exit code of a process that uses too much memory.
 EXIT_MEMORY = 71
 
 _MEANINGS = {
@@ -15,7 +15,10 @@ _MEANINGS = {
 
 
 def describe_exit(exit_code: int | None) -> str:
-    """Return what the exit code of a process means; negative codes are signals.
+    """Return the meaning of a process's exit code.
+
+    Args:
+        exit_code: the exit code; a negative one is a signal.
 
     >>> describe_exit(-9), describe_exit(1)
     ('exit code -9: killed: perhaps memory ran out', 'exit code 1: a crash')

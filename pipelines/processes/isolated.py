@@ -1,7 +1,7 @@
-"""A process for work that may end its process: reading damaged files, texts that crash a library.
+"""A process for work that may crash: reading damaged files, or texts that crash a library.
 
-A library that aborts (Arrow over a damaged footer), runs out of memory or never returns takes its process along. What
-may do so is done in an `IsolatedProcess`, which is replaced when it dies, so that one bad file costs that file.
+A library that aborts (Arrow on a damaged footer), runs out of memory or never returns ends its process. Such
+work runs in an `IsolatedProcess`, which is replaced when it dies, so that one bad file costs only that file.
 """
 
 import atexit
@@ -24,46 +24,48 @@ _WATCH_SECONDS = 0.2
 
 
 class ProcessDied(Exception):
-    """The process ended during the work that it was given; the text says how."""
+    """The process ended during its work; the message gives the reason."""
 
 
 class IsolatedProcess:
-    """A process that runs functions, started when it is first needed. For one thread at a time.
+    """A process that runs functions. It starts when it is first needed and serves one thread at a time.
 
-    Functions are sent by name, so they must be importable. They see the environment variables of this process as they
-    are at each call. What they raise is raised here.
+    Functions are sent by name, so they must be importable. They see this process's environment variables as of
+    each call. Their exceptions are raised in this process.
 
     Attributes:
-        max_bytes: resident memory at which the process ends itself; 0 is no limit.
+        max_bytes: limit of resident memory, in bytes; the process ends itself above it. 0 is no limit.
     """
 
     def __init__(self, max_bytes: int = 0) -> None:
         self.max_bytes = max_bytes
-        self._sent: _Settings | None = None  # that the process has
+        self._sent: _Settings | None = None  # as last sent to the process
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
 
     def call(self, function: Callable[..., Any], *args: Any, seconds: float = 0) -> Any:
-        """Return what `function(*args)` returns in the process.
+        """Run `function(*args)` in the process and return its result.
 
         Args:
-            function, args: what to run; all must pickle.
+            function: the function to run; it must pickle.
+            args: its arguments, which must pickle.
             seconds: time after which the process is killed; 0 is no limit.
 
         Raises:
-            ProcessDied: the process ended, or was killed for its time.
+            ProcessDied: the process ended, or was killed because its time was up.
         """
         return next(self.each(_once, function, args, seconds=seconds))
 
     def each(self, function: Callable[..., Iterator[Any]], *args: Any, seconds: float = 0) -> Iterator[Any]:
-        """Yield what the generator `function(*args)` yields in the process, as it comes.
+        """Run the generator `function(*args)` in the process and yield its items as they arrive.
 
         Args:
-            function, args: what to run; all must pickle.
-            seconds: time for each item after which the process is killed; 0 is no limit.
+            function: the generator function to run; it must pickle.
+            args: its arguments, which must pickle.
+            seconds: time per item after which the process is killed; 0 is no limit.
 
         Raises:
-            ProcessDied: the process ended, or was killed for its time.
+            ProcessDied: the process ended, or was killed because its time was up.
         """
         connection = self._connected()
         ended = False
@@ -90,7 +92,7 @@ class IsolatedProcess:
 
     @property
     def running(self) -> bool:
-        """Whether there is a process, which knows what earlier calls left in it."""
+        """Whether the process is running. A running process keeps the state that earlier calls left in it."""
         return self._process is not None and self._process.poll() is None
 
     def close(self) -> None:
@@ -103,26 +105,26 @@ class IsolatedProcess:
 
     def _connected(self) -> Connection:
         if self._process is not None and self._process.poll() is not None:
-            self.close()  # It ended between two calls.
+            self.close()  # The process ended between two calls.
         if self._connection is None:
             ours, theirs = Pipe()
-            # Not by multiprocessing, which lets no daemon have children, as workers of engines are.
+            # Not with multiprocessing: it forbids children of daemons, and workers of engines are daemons.
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _MAIN, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,  # A library that aborts prints there what says nothing to a user.
+                stderr=subprocess.DEVNULL,  # An aborting library prints messages there that do not help a user.
             )
-            theirs.close()  # Else the end of the process would not end the connection.
+            theirs.close()  # Otherwise the end of the process would not close the connection.
             self._connection = ours
         return self._connection
 
 
 @cache
 def shared_process() -> IsolatedProcess:
-    """Return the isolated process that all planning in this process shares."""
+    """Return the isolated process shared by all planning in this process."""
     process = IsolatedProcess()
     atexit.register(process.close)
     return process
@@ -133,7 +135,7 @@ _Settings = tuple[dict[str, str], int]  # environment variables, bytes of memory
 
 
 def serve(descriptor: int) -> None:
-    """Run what comes through a connection until it ends. The life of an isolated process.
+    """Run the functions that arrive through a connection until it closes: the main loop of an isolated process.
 
     Args:
         descriptor: file descriptor of the connection.
@@ -164,9 +166,13 @@ def serve(descriptor: int) -> None:
 
 
 def isolate(count: int, work: Callable[[int, int], Any]) -> Iterator[tuple[int, int, Any]]:
-    """Do `work(start, end)` over [0, count); where it fails, over halves, until what fails is alone.
+    """Call `work(start, end)` over [0, count), and over halves where it fails, until each failing item is alone.
 
-    Yields (start, end, result) in order; the result of a single item that fails is its exception.
+    Yields (start, end, result) in order; the result of a single failing item is its exception.
+
+    Args:
+        count: number of items.
+        work: called with a half-open range of items.
 
     >>> list(isolate(3, lambda start, end: [10 // n for n in (2, 0, 5)[start:end]]))
     [(0, 1, [5]), (1, 2, ZeroDivisionError('integer division or modulo by zero')), (2, 3, [2])]
@@ -181,7 +187,7 @@ def isolate(count: int, work: Callable[[int, int], Any]) -> Iterator[tuple[int, 
                 middle = (start + end) // 2
                 pending += [(middle, end), (start, middle)]
                 continue
-            # Its traceback would hold what the failed work held, for as long as the caller looks into it.
+            # The traceback would keep the objects of the failed work alive as long as the exception.
             result = error.with_traceback(None)
         yield start, end, result
 
@@ -191,7 +197,7 @@ def _once(function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def _sendable(error: Exception) -> Exception:
-    """Return an error that another process can make again."""
+    """Return an error that another process can unpickle."""
     error = error.with_traceback(None)
     try:
         pickle.loads(pickle.dumps(error))
@@ -201,7 +207,7 @@ def _sendable(error: Exception) -> Exception:
 
 
 def _watch(parent: int, limit: list[int]) -> None:
-    """End this process when its parent is gone or it holds too much memory; `limit` holds the bytes, or 0."""
+    """End this process when its parent has ended or it uses too much memory; `limit` holds one number of bytes or 0."""
     while os.getppid() == parent:
         if limit[0] and rss_bytes() > limit[0]:
             os._exit(EXIT_MEMORY)

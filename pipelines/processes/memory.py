@@ -1,12 +1,12 @@
-"""Memory of this process."""
+"""Memory use of this process."""
 
 import resource
 import sys
 
 
 def peak_rss_bytes() -> int:
-    """Return the most memory that this process has held so far."""
-    # Not getrusage where it can be helped: its peak is that of the process that started this one, if that is larger.
+    """Return the peak resident memory of this process, in bytes."""
+    # Avoid getrusage where possible: it reports the peak of the parent process if that is larger.
     if (peak := _status("VmHWM")) is not None:
         return peak
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -14,13 +14,13 @@ def peak_rss_bytes() -> int:
 
 
 def rss_bytes() -> int:
-    """Return the memory that this process holds now; where the system doesn't tell, the most it has held."""
+    """Return the resident memory of this process in bytes; its peak if the current value is not available."""
     held = _status("VmRSS")
     return peak_rss_bytes() if held is None else held
 
 
 def _status(name: str) -> int | None:
-    """Return a line of Linux's account of this process, in bytes."""
+    """Return the value of a line of `/proc/self/status`, in bytes; None where there is no such line."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith(f"{name}:"))
