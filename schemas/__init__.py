@@ -1,7 +1,7 @@
-"""Every table and record that is stored: its Arrow schema, its version, each column's meaning and unit.
+"""Schemas of all stored tables and records: the Arrow schema and version, and the meaning and unit of each column.
 
-Ranges are half-open. Character offsets count Unicode code points of the document's text as it
-came in; word offsets count the words of one sentence. A changed column is a new version.
+Ranges are half-open. Character offsets count Unicode code points of the document's text exactly as it was read; word
+offsets count the words of one sentence. Changing a column requires a new version.
 """
 
 from schemas.annotated import ANNOTATED_SAMPLES, GOLD_PROBLEMS

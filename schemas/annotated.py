@@ -1,8 +1,8 @@
-"""Annotated samples: windows with their gold entities, what `spanmarker prepare --annotated` writes, and what is amiss.
+"""Annotated samples, the output of `spanmarker prepare --annotated`: windows with gold entities and alignment problems.
 
-The columns of SAMPLES, and the gold of each window. Sentences that came as words have no text of their own: theirs is
-their words with a blank between two, and character offsets count in that. A record batch is a run: windows that are
-read together, all windows of a sentence among them.
+Annotated samples have the columns of SAMPLES plus the gold entities of each window. For sentences that were given as
+words, the text is the words joined by single spaces, and character offsets count in that text. Each record batch is a
+chunk of windows that are read together; all windows of a sentence are in the same chunk.
 """
 
 import pyarrow as pa
@@ -24,8 +24,8 @@ ANNOTATED_SAMPLES = Table.define(
     ("gold_label", _STRINGS, "the entity's type"),
 )
 
-#: What can be the matter with an annotation. Those of WRONG say something of no words; the others are entities that
-#: a model with these limits can't reach, but for `duplicate`, which is one that is there already.
+#: Problems of annotations. Those in WRONG do not match any words. Those in UNREACHABLE are entities that a model with
+#: these limits cannot predict. A `duplicate` repeats an earlier annotation.
 WRONG = ("out_of_range", "misaligned")
 UNREACHABLE = ("crosses_sentences", "too_long", "no_tokens", "too_many_tokens")
 CODES = (*WRONG, *UNREACHABLE, "duplicate")

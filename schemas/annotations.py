@@ -1,4 +1,4 @@
-"""Annotations: the entities that were found, one row each. What the product is for."""
+"""Annotations: the entities that were found, one per row. This is the main output of tagging."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Documents: one row for every document that came in, whatever became of it."""
+"""Documents: one row per input document, whatever its status."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Evaluated sentences: what was there and what a model gave, so that two models can be compared without them."""
+"""Evaluated sentences: gold and predicted entities, from which two models can be compared without loading them."""
 
 import pyarrow as pa
 

@@ -1,6 +1,6 @@
-"""Manifest entries: what one finished shard holds, one JSON file a shard, published after its outputs.
+"""Manifest entries: the content of one finished shard, one JSON file per shard, published after its outputs.
 
-When there are many, entries move from their files into one table, `manifest/entries.parquet`, sorted by shard.
+When there are many, entries are moved from their files into one table, `manifest/entries.parquet`, sorted by shard.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from schemas.tables import Table
 
 MANIFEST_VERSION = 3
 
-#: Paths are bytes, since not every file name is UTF-8.
+#: Paths are bytes because not every file name is valid UTF-8.
 ENTRIES = Table.define(
     "entries",
     1,
@@ -37,12 +37,12 @@ class Output:
 
 
 class OtherVersion(ValueError):
-    """An entry is of a version that this program doesn't read."""
+    """A manifest entry of a version that this program cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A finished shard: its existence says that all `outputs` are whole and in place."""
+    """A finished shard. The existence of an entry guarantees that all its `outputs` are complete and in place."""
 
     version: int
     shard: str  # Shard.name
@@ -50,19 +50,23 @@ class Entry:
     files: list[str]  # Shard.files
     job: str  # digest of the job identity that made the rows
     counts: dict[str, int]  # documents = tagged + empty + rejected; unreadable parts, characters, words, ...
-    work: dict[str, int]  # of the model: candidate spans and those scored, text tokens and places in attention
+    work: dict[str, int]  # by the model: candidate spans, scored spans, text tokens and attention positions
     reject_codes: dict[str, int]  # reject rows by code
     reject_examples: list[dict[str, object]]  # the first few rejects, without their raw bytes
     labels: dict[str, int]  # entities by label
-    seconds: dict[str, float]  # by stage; `wait` is the time that the model stood idle for want of input
+    seconds: dict[str, float]  # by stage; `wait` is the time during which the model waited for input
     peak_rss_bytes: int  # of the worker process, up to the end of this shard
     outputs: dict[str, Output]  # by table name
-    versions: dict[str, str]  # of the code and of the libraries that decide the rows
-    data: dict[str, Any] = field(default_factory=dict)  # of annotated data: their `DataSummary`
+    versions: dict[str, str]  # of the code and of the libraries that affect the rows
+    data: dict[str, Any] = field(default_factory=dict)  # for annotated data: their `DataSummary`
 
     def to_json(self, indent: int | None = None) -> bytes:
-        """Return the entry as JSON, with a digest of itself; file names that are not UTF-8 keep their bytes."""
-        values = {name: getattr(self, name) for name in _FIELDS}  # `asdict` copies everything, which takes long
+        """Return the entry as JSON with a digest of its content; file names that are not UTF-8 keep their bytes.
+
+        Args:
+            indent: spaces per level of nesting; None writes a single line.
+        """
+        values = {name: getattr(self, name) for name in _FIELDS}  # `asdict` makes a slow deep copy
         values["outputs"] = {
             table: {"rows": output.rows, "n_bytes": output.n_bytes, "blake2b": output.blake2b}
             for table, output in self.outputs.items()
@@ -72,14 +76,17 @@ class Entry:
 
     @classmethod
     def from_json(cls, content: bytes) -> "Entry":
-        """Return the entry that `to_json` wrote.
+        """Read an entry written by `to_json`.
+
+        Args:
+            content: the JSON text, UTF-8 with surrogate escapes.
 
         Raises:
-            OtherVersion: it is an entry of another version.
-            ValueError, KeyError, TypeError, AttributeError: it is damaged.
+            OtherVersion: the entry has another version.
+            ValueError, KeyError, TypeError, AttributeError: the entry is damaged.
         """
         values = json.loads(content.decode("utf-8", "surrogateescape"))
-        digest = values.pop("digest", None)  # Entries of earlier releases have none.
+        digest = values.pop("digest", None)  # Entries of earlier releases lack it.
         if digest is not None and digest != _digest(values):
             raise ValueError(f"its digest is not {digest}, as it says")
         if values["version"] != MANIFEST_VERSION:

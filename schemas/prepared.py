@@ -1,10 +1,10 @@
-"""Inputs of a prepared shard: the documents that its samples are of, and the records that are none.
+"""Inputs of a prepared shard: its documents, and the records that were rejected before they had samples.
 
-With its samples they are all that tagging needs to write every row that it would have written from the documents. A
-record batch of the file is a group: documents that were read together, in the order of the source, then the records
-that failed before they had samples. Its samples are one record batch a run, each of which says in its custom metadata
-which group it is of (`spanmarker.group`, a number from 0) and whether it is the group's last one (`spanmarker.last`,
-0 or 1). Each group has at least one run, if an empty one.
+Together with the samples, they contain everything that tagging needs to write the same rows as it would from the
+documents themselves. Each record batch of the file is a document batch: documents that were read together, in the
+order of the source, followed by the records that failed. The samples of a document batch are one or more record
+batches, one per window chunk (possibly empty). Their custom metadata give the number of the document batch, from 0
+(`spanmarker.group`), and whether the chunk is its last one (`spanmarker.last`, 0 or 1).
 """
 
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Rejects: every record that could not be tagged, with enough to find it again."""
+"""Rejects: records that could not be tagged, with enough information to find them again."""
 
 import pyarrow as pa
 

@@ -1,10 +1,10 @@
-"""Samples: windows of subword tokens, what `pack` makes of sentences and `tag` reads.
+"""Samples: windows of subword tokens, written by the `pack` stage and read by the `tag` stage.
 
-A sample holds one or more sentences to tag, or a part of a long one, and their context. Candidate spans are not
-stored: they are all runs of up to `entity_max_length` words that begin at a word with `word_tag` and stay in its
-sentence.
-Every word of a document has `word_tag` in exactly one of its samples. Rows of a document are contiguous. In files, a
-record batch is a run: windows of a bounded size; see `schemas.prepared`, which is stored beside them.
+A sample holds one or more sentences to tag, or a part of a long one, with their context. Candidate spans are not
+stored: they are all sequences of up to `entity_max_length` words that begin at a word with `word_tag` and stay within
+its sentence. Every word of a document has `word_tag` in exactly one of its samples. The rows of a document are
+contiguous. In files, each record batch is a chunk of windows of bounded size; see `schemas.prepared` for the inputs
+stored beside them.
 """
 
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Sentences: what `split` makes of documents and `pack` reads. Rows of a document are contiguous, in order."""
+"""Sentences, written by the `split` stage and read by the `pack` stage. Rows of a document are contiguous, in order."""
 
 import pyarrow as pa
 

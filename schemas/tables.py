@@ -1,4 +1,4 @@
-"""A stored table: a name, a version, and columns that say what they mean."""
+"""Stored tables: a name, a version and columns with descriptions."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,13 @@ import pyarrow as pa
 class Table:
     """A named, versioned Arrow schema.
 
-    `schema` carries `spanmarker.table` and `spanmarker.schema_version` in its metadata, and each
-    field its `description`, so that a Parquet file explains itself.
+    The metadata of `schema` contain `spanmarker.table` and `spanmarker.schema_version`, and those of each field its
+    `description`, so that a Parquet file documents itself.
+
+    Attributes:
+        name: name of the table.
+        version: version of the table; any change of a column increments it.
+        schema: the Arrow schema.
     """
 
     name: str
@@ -19,7 +24,12 @@ class Table:
 
     @classmethod
     def define(cls, name: str, version: int, *columns: tuple[str, pa.DataType, str]) -> "Table":
-        """Build a table from `(column, type, meaning)`; a column whose meaning begins with "null" is nullable.
+        """Build a table from its columns.
+
+        Args:
+            name: name of the table.
+            version: version of the table.
+            columns: (column, type, meaning); a column is nullable if its meaning begins with "null".
 
         >>> table = Table.define("points", 1, ("x", pa.int32(), "metres east"))
         >>> table.schema.field("x").nullable
@@ -33,5 +43,5 @@ class Table:
         return cls(name, version, pa.schema(fields, metadata=metadata))
 
     def empty(self) -> pa.RecordBatch:
-        """Return a batch of no rows."""
+        """Return a batch without rows."""
         return pa.RecordBatch.from_pylist([], schema=self.schema)
