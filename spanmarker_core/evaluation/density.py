@@ -1,29 +1,29 @@
-"""How many entities a model finds in so many words, and how far text like its own dev data strays from that.
+"""Entity density of a model on its development data, and the range of densities expected on similar text.
 
-A corpus that a model was not made for shows in the density of its entities: another language, upper-case text, menus
-and tables give far fewer of them, or far more. So a bundle keeps what its model found in its dev data (`DevDensity`,
-the fact `density` of card.json), and `band` tells the densities that a source of so many words may have.
+Text that a model was not trained for has an unusual density of entities: other languages, upper-case text, menus and
+tables give far fewer or far more of them. A bundle therefore stores how many entities its model found in its dev data
+(`DevDensity`, the fact `density` of card.json), and `band` computes the range of densities that is plausible for a
+source of a given size.
 
-Dev data are cut into blocks of consecutive sentences of 1,000 words or more. Let m be the entities a word over all
-blocks, and D the dispersion: the mean over B - 1 of (E - mW)^2 / (mW), for blocks of W words with E entities each. It
-is 1 for entities that are strewn at random (Poisson) and more where they come in clusters, as in documents about
-people or places. The square root of a density then has a variance of about D / 4W, whatever the density (Bartlett
-1936, "The square root transformation in analysis of variance"; 3/8 is added to counts as in Anscombe 1948), so that
+Dev data are cut into blocks of consecutive sentences of 1,000 words or more. Let m be the number of entities per word
+over all blocks, and D the dispersion: the sum over blocks of (E - mW)^2 / (mW), divided by B - 1, for B blocks of W
+words with E entities each. D is 1 for entities that are distributed at random (Poisson), and higher if they occur in
+clusters, as in documents about people or places. The square root of a density then has a variance of approximately
+D / 4W, whatever the density (Bartlett 1936, "The square root transformation in analysis of variance"; 3/8 is added to
+counts as in Anscombe 1948), so that
 
     z = 2 (sqrt((E + 3/8) / W) - sqrt(m)) / sqrt(D (1 / W + 1 / W_dev))
 
-is about normal. D is not below 1, and its upper 95 % bound is taken (chi-square of B - 1 degrees of freedom, by Wilson
-and Hilferty's cube root), so that few blocks give a wide band. A source alarms if chance does not explain its density
-and it is a matter of more than shades:
+is approximately normal. D is at least 1, and its upper 95 % bound is used (chi-square with B - 1 degrees of freedom,
+by Wilson and Hilferty's cube root), so that few blocks give a wide band. A source raises an alarm if both hold:
 
-- |z| is above the normal quantile of `ALARM_RATE` / number of sources, two-sided (Bonferroni). So of a hundred runs
-  over text like the dev data no more than about one has an alarm, however many and however small its sources are;
-- and the density is above m by half or more, or below two thirds of m. Corpora differ among each other, and in a large
-  source chance explains no difference.
+- |z| exceeds the two-sided normal quantile of `ALARM_RATE` / number of sources (Bonferroni). So at most about one in
+  a hundred runs over text like the dev data raises any alarm, whatever the number and size of its sources.
+- The density is at least 1.5 m, or below two thirds of m. Corpora differ from each other, and in a large source even a
+  small difference is statistically significant.
 
-Some data hold chosen sentences only, each with an entity (`selected`). Running text has fewer entities than they do,
-nobody knows how many. Then the lowest density is a tenth of what it would be, which still tells text in which next to
-nothing is found.
+Some data contain only selected sentences, each with an entity (`selected`). Running text has fewer entities, by an
+unknown factor. For such data the lower bound is divided by ten, which still detects text with almost no entities.
 """
 
 import math
@@ -34,29 +34,31 @@ from typing import Any
 
 import numpy as np
 
-#: Words of a block, at least.
+#: Minimum number of words of a block.
 BLOCK_WORDS = 1000
-#: Share of runs over text like the dev data that have an alarm at all.
+#: Share of runs over text like the dev data that may raise an alarm.
 ALARM_RATE = 0.01
-#: Densities within this factor of that of the dev data never alarm.
+#: Densities within this factor of the dev data's never raise an alarm.
 FACTOR = 1.5
-#: Share of sentences with entities that running text is taken to have at least, where all dev sentences have some.
+#: Minimum share of sentences with entities assumed for running text, if all dev sentences have some.
 SELECTED_SHARE = 0.1
-_SURE = 0.95  # that the dispersion isn't larger
+_SURE = 0.95  # confidence of the upper bound of the dispersion
 _NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
 class DevDensity:
-    """What a model found in its dev data.
+    """Density of the entities that a model found in its dev data.
 
     Attributes:
-        words: of the dev data, as the model's own splitter counts them in running text.
-        entities: that the model found there.
-        blocks: of consecutive sentences, `BLOCK_WORDS` words or more each; 2 at least.
-        dispersion: of their entities, see the module.
-        selected: whether no sentence of the dev data is without an annotated entity.
-        decoder, threshold, gate: what they were found with, as in a job's identity.
+        words: number of words, counted as the model's own splitter counts them in running text.
+        entities: number of entities that the model found.
+        blocks: number of blocks of consecutive sentences with at least `BLOCK_WORDS` words each; at least 2.
+        dispersion: dispersion of the entities over the blocks, see the module.
+        selected: whether every sentence of the dev data has an annotated entity.
+        decoder: decoder that the entities were found with, as in a job's identity.
+        threshold: score threshold that they were found with, as in a job's identity.
+        gate: gate setting that they were found with, as in a job's identity.
     """
 
     words: int
@@ -69,12 +71,16 @@ class DevDensity:
     gate: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `from_json` reads."""
+        """Return the JSON values that `from_json` reads."""
         return {**asdict(self), "block_words": BLOCK_WORDS}
 
     @classmethod
     def from_json(cls, values: object) -> "DevDensity | None":
-        """Return what `to_json` gave; None for anything else, since a card's facts are anybody's."""
+        """Read the result of `to_json`; return None for anything else, since a card can contain arbitrary values.
+
+        Args:
+            values: the fact `density` of a card.
+        """
         if not isinstance(values, Mapping) or values.get("block_words") != BLOCK_WORDS:
             return None
         whole = all(type(values.get(name)) is int for name in ("words", "entities", "blocks"))
@@ -88,21 +94,25 @@ class DevDensity:
 
     @property
     def per_word(self) -> float:
-        """Entities a word."""
+        """Entities per word."""
         return self.entities / self.words
 
 
 def dev_density(
     sentences: Iterable[tuple[int, int, int]], *, decoder: str, threshold: str, gate: str
 ) -> DevDensity | None:
-    """Return the density of sentences; None where there is no band.
+    """Compute the density of sentences.
 
-    That is so for fewer than two blocks of `BLOCK_WORDS` words, and where nothing was found. A last block that is too
-    short counts with the one before it.
+    A last block that is too short is merged with the one before it.
 
     Args:
-        sentences: (words, entities found, entities annotated) of each, in their order.
-        decoder, threshold, gate: what the entities were found with.
+        sentences: (words, entities found, entities annotated) of each sentence, in order.
+        decoder: decoder that the entities were found with.
+        threshold: score threshold that they were found with.
+        gate: gate setting that they were found with.
+
+    Returns:
+        The density; None if there are fewer than two blocks of `BLOCK_WORDS` words, or no entities.
 
     >>> data = [(500, 40, 41), (500, 60, 58), (1000, 120, 110), (10, 0, 0)]
     >>> found = dev_density(data, decoder="", threshold="", gate="")
@@ -131,17 +141,21 @@ def dev_density(
 
 
 def deviations(dev: DevDensity, words: np.ndarray, entities: np.ndarray) -> np.ndarray:
-    """Return z of each source, float64 [n]; negative where there are fewer entities than in dev. See the module.
+    """Return z of each source (see the module), float64 [n]; negative for fewer entities than in the dev data.
 
     Args:
-        dev: of the model.
-        words, entities: int64 [n], of each source; words are 1 or more.
+        dev: density of the model's dev data.
+        words: int64 [n], words of each source, 1 or more.
+        entities: int64 [n], entities of each source.
     """
     return (np.sqrt((entities + 0.375) / words) - math.sqrt(dev.per_word)) / _spread(dev, words)
 
 
 def alarm_limit(sources: int) -> float:
-    """Return the |z| past which one of so many sources alarms.
+    """Return the limit of |z| above which a source raises an alarm.
+
+    Args:
+        sources: number of sources that are checked.
 
     >>> [round(alarm_limit(sources), 2) for sources in (1, 100, 1_000_000)]
     [2.58, 3.89, 5.73]
@@ -150,14 +164,14 @@ def alarm_limit(sources: int) -> float:
 
 
 def band(dev: DevDensity, words: np.ndarray, sources: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and highest densities without an alarm, entities a word, float64 [n] each, for n sources.
+    """Return the lowest and highest densities that raise no alarm, in entities per word, float64 [n] each.
 
-    A source of few words has a lowest of 0: that it has no entity says nothing.
+    For sources of few words the lower bound is 0: such a source may well have no entities.
 
     Args:
-        dev: of the model.
-        words: int64 [n], of each source, 1 or more.
-        sources: that are looked at in all.
+        dev: density of the model's dev data.
+        words: int64 [n], words of each source, 1 or more.
+        sources: number of sources that are checked.
     """
     reach = alarm_limit(sources) * _spread(dev, words)
     middle, shift = math.sqrt(dev.per_word), 0.375 / words
@@ -173,7 +187,7 @@ def _spread(dev: DevDensity, words: np.ndarray) -> np.ndarray:
 
 
 def _upper(dispersion: float, degrees: int) -> float:
-    """Return the upper bound of a dispersion: times degrees by the 5 % quantile of chi-square, 1 at least.
+    """Return the upper 95 % bound of a dispersion: times degrees by the 5 % quantile of chi-square, at least 1.
 
     >>> round(_upper(1.0, 10), 2), round(_upper(1.0, 65), 2)  # 10 / 3.94, 65 / 47.4
     (2.54, 1.37)

@@ -1,4 +1,4 @@
-"""Measures the density of a model's entities in its dev data, for the bundle."""
+"""Measurement of a model's entity density on its dev data, for the bundle."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -13,17 +13,17 @@ _SENTENCES_A_CALL = 256
 
 
 def measure_density(tagger: Tagger, sentences: Iterable[Sentence]) -> DevDensity | None:
-    """Tag dev data as running text, which is how `spanmarker tag` sees a corpus, and return what was found in it.
+    """Tag dev data as running text, as `spanmarker tag` does with a corpus, and measure the density of entities.
 
-    Words of a sentence are joined by blanks and cut anew by the bundle's splitter, since it is its words that the
-    density of a corpus is told in. Of the annotations it matters only whether there are any.
+    The words of each sentence are joined by spaces and split again by the bundle's splitter, because the density of a
+    corpus is measured in those words. Of the annotations, only their presence matters.
 
     Args:
-        tagger: with the decoder, threshold and gate of its bundle.
-        sentences: those of a document next to each other, in order. Streamed.
+        tagger: a tagger with the decoder, threshold and gate of its bundle.
+        sentences: annotated sentences, grouped by document and in order. They are streamed.
 
     Returns:
-        None where there is too little to have a band, see `density.dev_density`.
+        The density; None if the data are too small for a band (fewer than two blocks of 1,000 words, or no entities).
     """
     config = tagger.config
     return dev_density(
@@ -35,7 +35,7 @@ def measure_density(tagger: Tagger, sentences: Iterable[Sentence]) -> DevDensity
 
 
 def _counts(tagger: Tagger, sentences: Iterable[Sentence]) -> Iterator[tuple[int, int, int]]:
-    """Yield the words, the entities found and the entities annotated of each sentence."""
+    """Yield the number of words, of entities found and of annotated entities of each sentence."""
     for batch in document_batches(sentences, _SENTENCES_A_CALL):
         annotated = iter([len(sentence.entities) for sentence in batch])
         documents = [
@@ -50,11 +50,11 @@ def _counts(tagger: Tagger, sentences: Iterable[Sentence]) -> Iterator[tuple[int
             for entity in entities:
                 found[entity.sentence] += 1
             n_words = [len(encoded.word_char_start) for encoded in tagger.packer.encode_texts(texts)]
-            yield from zip(n_words, found, annotated, strict=False)  # the latter goes on in the next document
+            yield from zip(n_words, found, annotated, strict=False)  # `annotated` continues in the next document
 
 
 def _bounds(texts: list[str]) -> list[tuple[int, int]]:
-    """Return where texts lie that are joined by blanks, in code points.
+    """Return the bounds of texts joined by spaces, in code points.
 
     >>> _bounds(["Ada ran .", "So ?"])
     [(0, 9), (10, 14)]

@@ -1,4 +1,4 @@
-"""Runs a model over annotated sentences and scores it."""
+"""Evaluation of a model on annotated sentences."""
 
 from collections.abc import Iterable
 
@@ -19,12 +19,13 @@ def evaluate(
 
     Args:
         model: a loaded model.
-        sentences: annotated; the sentences of a document next to each other, in order. Streamed.
-        decoder, threshold: as in `Tagger.tag_words`.
+        sentences: annotated sentences, grouped by document and in order. They are streamed.
+        decoder: a name in `DECODERS`; None uses the bundle's decoder.
+        threshold: minimum score, for all labels or by label; None uses the bundle's threshold.
 
     Raises:
-        CoreError: `data.no_entities` where there is nothing to score; `data.no_common_label` where the model
-            has a class for none of it. Gold of single labels that the model doesn't know counts as missed.
+        CoreError: `data.no_entities` if the sentences have no entities; `data.no_common_label` if the model knows none
+            of their labels. Gold entities of other labels that the model does not know count as missed.
     """
     result = score(model, sentences, decoder=decoder, threshold=threshold).result()
     check_scored(model, result)
@@ -32,10 +33,15 @@ def evaluate(
 
 
 def check_scored(model: Tagger, result: EvaluationResult) -> None:
-    """Refuse a result that says nothing of the model.
+    """Reject a result that is not informative about the model.
+
+    Args:
+        model: the model that was evaluated.
+        result: its scores.
 
     Raises:
-        CoreError: `data.no_entities`, `data.no_common_label`.
+        CoreError: `data.no_entities` without gold entities; `data.no_common_label` if the model knows none of their
+            labels.
     """
     known = set(model.config.labels) - {model.config.outside}
     gold = {label for label, scores in result.per_label.items() if scores.support}
@@ -48,7 +54,14 @@ def check_scored(model: Tagger, result: EvaluationResult) -> None:
 def score(
     model: Tagger, sentences: Iterable[Sentence], *, decoder: str | None = None, threshold: Threshold = None
 ) -> SpanScorer:
-    """Tag and score as `evaluate` does, whatever there is; scorers of parts of some data can be merged."""
+    """Tag and score as `evaluate` does, without checking the result; scorers of parts of the data can be merged.
+
+    Args:
+        model: a loaded model.
+        sentences: as in `evaluate`.
+        decoder: as in `evaluate`.
+        threshold: as in `evaluate`.
+    """
     scorer = SpanScorer(entity_max_length=model.config.entity_max_length)
     for batch in document_batches(sentences, _SENTENCES_A_CALL):
         tagged = model.tag_words(

@@ -1,4 +1,4 @@
-"""What a gate costs and what it saves: recall, spans kept and F1 at each threshold, and the threshold to choose."""
+"""Cost and benefit of a gate: recall, share of spans kept and F1 at each threshold, and the choice of a threshold."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,23 +13,23 @@ from spanmarker_core.models.gate import least_probability
 from spanmarker_core.spans.decoding import Candidates, decode
 from spanmarker_core.windows.packer import Windows
 
-#: Thresholds at which a gate trained with the model is measured. Below the first it hardly turns anything away.
+#: Thresholds at which a jointly trained gate is measured. Below the first, a gate rejects hardly any spans.
 THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
-#: F1 (of 1) that a higher threshold may cost: less than that is noise, and a higher threshold is less work.
+#: Loss of F1 (0 to 1) accepted for a higher threshold: a smaller loss is noise, and a higher threshold saves work.
 F1_TOLERANCE = 0.001
 
-#: An entity: sentence, first word, word after its last, label number.
+#: An entity: number of the sentence, first word, word after its last, number of the label.
 Key = tuple[int, int, int, int]
 
 
 class GateScores:
-    """The candidates of some windows with what the gate says of them, so that any threshold can be tried.
+    """Candidates of some windows with their gate scores, from which any threshold can be evaluated.
 
     Args:
-        model: a loaded model with a gate, its `gate_threshold` no higher than the thresholds to be tried.
-        windows: windows whose sentences have different numbers.
-        gold: the entities there are, with those that no window can hold, if that is known.
+        model: a loaded model with a gate; its `gate_threshold` must not exceed the thresholds to evaluate.
+        windows: windows in which every sentence has its own number.
+        gold: all gold entities, including those that no window can hold; None if unknown.
     """
 
     def __init__(self, model: Tagger, windows: Windows, gold: Iterable[Key] | None = None) -> None:
@@ -54,27 +54,38 @@ class GateScores:
         self._candidates = Candidates.concatenate(parts)
         self._passes = np.concatenate(passes)
         self._all_spans = np.sort(np.concatenate(all_spans))
-        # A gold entity that no window can hold passes at no threshold.
+        # A gold entity that no window can hold passes at none of the thresholds.
         self._gold_passes = np.array([gold_passes.get(key[:3], -1.0) for key in self.gold or ()], np.float32)
         self._entities = self._decoded(0.0)
 
     def entity_passes(self) -> np.ndarray:
-        """Return the highest threshold at which each entity that is found at the lowest still passes."""
+        """Return the highest threshold that each entity passes, for the entities found at the lowest threshold."""
         place = dict(zip(_keys(self._candidates), self._passes.tolist(), strict=True))
         return np.array([place[key] for key in self._entities])
 
     def at(self, threshold: float) -> dict[str, float]:
-        """Return the point of the curve at a threshold; see `config_checks.CURVE_COLUMNS`.
+        """Return the point of the curve at a threshold.
 
-        How much of what the ungated model finds is left is told only where all spans were scored, by `model` without
-        a gate or with one that lets everything pass.
+        The recall of the ungated model's entities is included only if all spans were scored, that is, if `model` has no
+        gate or one that passes every span.
+
+        Args:
+            threshold: a gate threshold, 0 to 1.
+
+        Returns:
+            `threshold` and `kept` (the share of spans), and if known `recall_of_model`, `recall_of_gold` and `f1`,
+            rounded.
         """
         return curve_point(threshold, self.counts(threshold))
 
     def counts(self, threshold: float) -> Counter[str]:
-        """Return what `curve_point` makes the point of; counts of parts of some data add up to those of the whole."""
+        """Return the counts from which `curve_point` computes a point; counts of parts of the data can be added.
+
+        Args:
+            threshold: a gate threshold, 0 to 1.
+        """
         found = self._decoded(threshold)
-        limit = np.float32(threshold)  # compared as the gate compares
+        limit = np.float32(threshold)  # float32, like the gate's own comparison
         passing = len(self._all_spans) - int(np.searchsorted(self._all_spans, limit))
         counts = Counter(candidates=self.n_candidates, passing=passing)
         if not self._threshold:
@@ -90,7 +101,12 @@ class GateScores:
 
 
 def curve_point(threshold: float, counts: Counter[str]) -> dict[str, float]:
-    """Return the point of a gate's curve that these counts give; see `GateScores.at`."""
+    """Compute a point of a gate's curve from counts.
+
+    Args:
+        threshold: the gate threshold.
+        counts: counts at this threshold, from `GateScores.counts`.
+    """
 
     def share(part: str, whole: str) -> float:
         return counts[part] / max(1, counts[whole])
@@ -105,9 +121,14 @@ def curve_point(threshold: float, counts: Counter[str]) -> dict[str, float]:
 
 
 def annotated_windows(sentences: Sequence[Sentence], model: Tagger) -> tuple[Windows, list[Key]]:
-    """Return the windows of annotated sentences under the model's context policy, and their entities.
+    """Pack annotated sentences with the model's context policy.
 
-    Labels that the model doesn't have are number -1, which it never finds.
+    Args:
+        sentences: annotated sentences, grouped by document and in order.
+        model: a loaded model.
+
+    Returns:
+        The windows, and the gold entities. Labels that the model does not have are number -1, which is never predicted.
     """
     labels = {label: number for number, label in enumerate(model.config.labels)}
     gold = [
@@ -119,7 +140,10 @@ def annotated_windows(sentences: Sequence[Sentence], model: Tagger) -> tuple[Win
 
 
 def best_threshold(curve: Sequence[dict[str, Any]]) -> float:
-    """Return the highest threshold whose F1 is within `F1_TOLERANCE` of the best; the lowest of all if that is 0.
+    """Return the highest threshold with an F1 within `F1_TOLERANCE` of the best; the lowest threshold if all F1 are 0.
+
+    Args:
+        curve: points with `threshold` and `f1`.
 
     >>> best_threshold([{"threshold": 0.1, "f1": 0.6}, {"threshold": 0.5, "f1": 0.5995}, {"threshold": 0.8, "f1": 0.5}])
     0.5
@@ -131,7 +155,11 @@ def best_threshold(curve: Sequence[dict[str, Any]]) -> float:
 
 
 def recall_threshold(passes: np.ndarray, target: float) -> float:
-    """Return the highest threshold at which at least `target` of what has these probabilities passes.
+    """Return the highest threshold that at least a given share of items passes.
+
+    Args:
+        passes: float [n], probability of each item.
+        target: minimum share of items to pass, 0 to 1.
 
     >>> recall_threshold(np.array([0.9, 0.2, 0.8, 0.7]), 0.75)
     0.7
@@ -153,7 +181,7 @@ def _keys(candidates: Candidates) -> Iterable[Key]:
 
 
 def _passes_of(scored: ScoredBatch, least: np.ndarray, wanted: set[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
-    """Return the highest threshold at which each of the wanted (sentence, start, end) passes, of those scored here."""
+    """Return the highest threshold that each wanted (sentence, start, end) passes, for those scored here."""
     windows, spans = scored.windows, scored.spans
     places = zip(
         windows.word_sentence[spans.first_word].tolist(),

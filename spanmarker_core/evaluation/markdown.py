@@ -1,4 +1,4 @@
-"""The details of an evaluation as Markdown, for a pull request; `report.to_markdown` is what stands above it."""
+"""Details of an evaluation as Markdown, for a pull request; the page of `report.to_markdown` comes before them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,14 +7,17 @@ from spanmarker_core.evaluation.report import cell
 from spanmarker_core.evaluation.scores.attributes import BUCKETS
 from spanmarker_core.evaluation.scores.error_kinds import KINDS
 
-#: Labels of the confusion that are shown, the most frequent ones; examples of each kind of error.
+#: Number of labels shown in the confusion matrix (the most frequent ones), and of examples of each kind of error.
 _LABELS, _EXAMPLES = 12, 2
 
 
 def details_to_markdown(details: Mapping[str, Any]) -> str:
-    """Return sections for what `analysis.Analysis.to_json` gives; shares are in percent.
+    """Format the details of an evaluation as Markdown sections; shares are in percent.
 
-    What was not measured says why. Texts and labels of the data can't end their cells or be markup.
+    Sections that were not measured give the reason. Texts and labels of the data are escaped.
+
+    Args:
+        details: JSON values of an evaluation, from `Analysis.to_json`.
     """
     parts = (
         _errors(details["errors"]),
@@ -31,7 +34,10 @@ def details_to_markdown(details: Mapping[str, Any]) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Return a share in percent, or a dash for what can't be known.
+    """Format a share in percent; a dash if it is unknown.
+
+    Args:
+        share: 0 to 1; None if unknown.
 
     >>> percent(0.12345), percent(None)
     ('12.35', '–')
@@ -40,7 +46,12 @@ def percent(share: float | None) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], words: int = 1) -> list[str]:
-    """Return the lines of a table; all but the first `words` columns are numbers. Cells are Markdown already.
+    """Return the lines of a Markdown table; all columns but the first `words` are right-aligned numbers.
+
+    Args:
+        heads: headings of the columns.
+        rows: cells, already valid Markdown.
+        words: number of text columns.
 
     >>> table(["label", "F1"], [["PER", "90.00"]])
     ['| label | F1 |', '|:--|--:|', '| PER | 90.00 |']

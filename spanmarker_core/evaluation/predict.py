@@ -1,4 +1,4 @@
-"""Runs a model over annotated sentences once, and gives what it predicts and what it would with a lower threshold."""
+"""Prediction on annotated sentences in a single pass, both with the given threshold and with a lower one."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from spanmarker_core.evaluation.scores.curves import FLOOR
 from spanmarker_core.inference.tagger import Tagger
 from spanmarker_core.spans.decoding import Candidates, Threshold, decode, threshold_vector
 
-#: Sentences that are tagged and held at once, more only where a document has more.
+#: Number of sentences that are tagged and held in memory at once; more if a single document has more.
 SENTENCES_A_CALL = 256
 
 
@@ -22,9 +22,9 @@ class Predicted:
     """A sentence with its predictions.
 
     Attributes:
-        sentence: with its gold entities.
-        predictions: what the model gives, each with its score, 0 to 1.
-        lowered: what it would give with a threshold of `curves.FLOOR` for all labels.
+        sentence: the sentence, with its gold entities.
+        predictions: the predicted entities with their scores, 0 to 1.
+        lowered: the entities predicted with the threshold `FLOOR` for all labels, with their scores.
     """
 
     sentence: Sentence
@@ -35,14 +35,15 @@ class Predicted:
 def predict(
     model: Tagger, sentences: Iterable[Sentence], *, decoder: str | None = None, threshold: Threshold = None
 ) -> Iterator[Predicted]:
-    """Tag annotated sentences with the bundle's context policy, each window once, and yield each with its predictions.
+    """Tag annotated sentences with the bundle's context policy, scoring each window once.
 
-    The predictions are those of `Tagger.tag_words`, and `lowered` are those that it gives with `threshold=FLOOR`.
+    The predictions equal those of `Tagger.tag_words`; `lowered` equals its result with `threshold=FLOOR`.
 
     Args:
         model: a loaded model.
-        sentences: the sentences of a document next to each other, in order. Streamed.
-        decoder, threshold: as in `Tagger.tag_words`.
+        sentences: annotated sentences, grouped by document and in order. They are streamed.
+        decoder: a name in `DECODERS`; None uses the bundle's decoder.
+        threshold: minimum score, for all labels or by label; None uses the bundle's threshold.
 
     Raises:
         CoreError: `call.unknown_option`, `call.flat_tags`, `call.bad_threshold`, before anything is tagged.
@@ -67,7 +68,7 @@ def _predicted(model: Tagger, sentences: Iterable[Sentence], decoder: str, thres
 
 
 def _by_sentence(candidates: Candidates, decoder: str, labels: list[str], n_sentences: int) -> list[dict[Span, float]]:
-    """Decode and return the entities of each sentence with their scores; sentences count from 0."""
+    """Decode candidates and return the entities of each sentence (numbered from 0) with their scores."""
     decoded = decode(candidates, decoder)
     entities = [
         (Span(start, end, labels[label]), score)

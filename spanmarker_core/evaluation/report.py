@@ -1,4 +1,4 @@
-"""An evaluation as JSON values (for programs) and as a page of Markdown (for a pull request)."""
+"""Evaluation reports, as JSON values and as a Markdown page for a pull request."""
 
 import json
 import unicodedata
@@ -7,19 +7,20 @@ from dataclasses import asdict
 
 from spanmarker_core.evaluation.scores.metrics import CONVENTIONS, EvaluationResult, Scores
 
-#: 2 added the keys of `analysis.Analysis.to_json`; those of 1 mean what they did.
+#: Version 2 added the keys of `Analysis.to_json`; those of version 1 keep their meaning.
 FORMAT_VERSION = 2
 
 
 def to_json(
     result: EvaluationResult, facts: Mapping[str, object], details: Mapping[str, object] | None = None
 ) -> dict[str, object]:
-    """Return the report as JSON values; scores are from 0 to 1, unrounded.
+    """Return the report as JSON values; scores are from 0 to 1, not rounded.
 
-    `details` is what `analysis.Analysis.to_json` gives; its keys stand beside those of the scores.
-
-    `facts` says what was scored and how (model digest, data, decoder, threshold, sentences/s, ...); each
-    becomes a key here and a line of the page. Its values must be JSON values.
+    Args:
+        result: the scores.
+        facts: the data and settings of the evaluation (model digest, data, decoder, threshold, sentences/s, ...), as
+            JSON values. Each becomes a key under `facts` and a line of the page.
+        details: JSON values from `Analysis.to_json`; their keys are added at the top level.
     """
     return {
         "format_version": FORMAT_VERSION,
@@ -35,7 +36,12 @@ def to_json(
 
 
 def to_markdown(result: EvaluationResult, facts: Mapping[str, object]) -> str:
-    """Return the report as a page of Markdown; scores are in percent, labels ordered by support."""
+    """Return the report as a Markdown page; scores are in percent, labels ordered by support.
+
+    Args:
+        result: the scores.
+        facts: the data and settings of the evaluation, as in `to_json`.
+    """
     by_support = sorted(result.per_label.items(), key=lambda item: (-item[1].support, item[0]))
     lines = [
         "# Evaluation",
@@ -83,9 +89,12 @@ def _fact(value: object) -> str:
 
 
 def cell(text: str) -> str:
-    """Return text that, in Markdown, ends neither its table cell nor its line and is nobody's markup.
+    """Escape text for a Markdown table: on one line, without ending the cell or being interpreted as markup.
 
-    What hides or turns its surroundings is spelled out, as on pages.
+    Invisible characters and those that change the text direction are spelled out.
+
+    Args:
+        text: any text.
 
     >>> cell("a|b`\\r\\n<c>")
     'a\\\\|b\\\\` \\\\<c\\\\>'
@@ -98,6 +107,6 @@ def cell(text: str) -> str:
 def _escaped(char: str) -> str:
     if char in "\\`*_[]<>|~&$":
         return f"\\{char}"
-    # The joiners are letters of their scripts.
+    # Joiners belong to the spelling of some scripts.
     hidden = unicodedata.category(char) in ("Cc", "Cf") and char not in "\u200c\u200d"
     return f"U+{ord(char):04X}" if hidden else char

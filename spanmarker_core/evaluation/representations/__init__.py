@@ -1,1 +1,1 @@
-"""Representations of spans: which spans are compared, and how far labels lie apart."""
+"""Analysis of span representations: a sample of spans, and the distances between and within labels."""

@@ -1,1 +1,1 @@
-"""Scores of predicted entities against gold, one kind per module. All are functions of arrays."""
+"""Scores of predicted entities against gold entities, one kind per module. All are functions of arrays."""

@@ -1,6 +1,6 @@
-"""Everything that an evaluation report tells, added up sentence by sentence.
+"""Content of an evaluation report, accumulated sentence by sentence.
 
-Memory grows with the number of labels, and with the different surface forms of the training data where those are given.
+Memory grows with the number of labels and, if training data are given, with their number of distinct surface forms.
 """
 
 import json
@@ -31,7 +31,7 @@ from spanmarker_core.evaluation.scores.overlaps import overlapping, surface
 from spanmarker_core.evaluation.scores.structure import STRUCTURES, structures
 from spanmarker_core.spans.decoding import Threshold
 
-#: Entities that an example marks at most.
+#: Maximum number of entities marked in an example.
 _MARKS = 12
 
 _NO_TRAINING = "it needs the training data (--train)"
@@ -39,12 +39,12 @@ _NO_TRAINING = "it needs the training data (--train)"
 
 @dataclass(frozen=True)
 class Setting:
-    """How the predictions came about, as far as the report has to know.
+    """Settings of a prediction that the report depends on.
 
     Attributes:
-        entity_max_length: words of the longest span that the model can give; None if it has no limit.
-        threshold: what the predictions were decoded with.
-        tags: whether the model decides by tags and has no other spans to lower a threshold for.
+        entity_max_length: longest span, in words, that the model can predict; None if unlimited.
+        threshold: score threshold that the predictions were decoded with.
+        tags: whether the model predicts tags, so that a lower threshold yields no further spans.
     """
 
     entity_max_length: int | None = None
@@ -53,7 +53,11 @@ class Setting:
 
 
 class Analysis:
-    """Adds up sentences with their gold entities and predictions.
+    """Accumulator of sentences with their gold entities and predictions.
+
+    Args:
+        setting: settings of the prediction.
+        training: forms and words of the training data; None if they are not available.
 
     >>> analysis = Analysis(Setting())
     >>> sentence = Sentence("d", 0, ["Ann", "in", "New", "York"], [Span(0, 1, "PER"), Span(2, 4, "LOC")])
@@ -87,12 +91,13 @@ class Analysis:
     def add(
         self, sentence: Sentence, predictions: Mapping[Span, float], lowered: Mapping[Span, float] | None = None
     ) -> None:
-        """Add a sentence, those of a document next to each other.
+        """Add a sentence; the sentences of a document must follow each other.
 
         Args:
-            sentence: with its gold entities.
-            predictions: with their scores, 0 to 1.
-            lowered: what there is with the lowest threshold, see `predict.Predicted`; None is the predictions.
+            sentence: the sentence, with its gold entities.
+            predictions: predicted entities with their scores, 0 to 1.
+            lowered: entities predicted with the lowest threshold of the curve, with their scores; None uses
+                `predictions`.
         """
         gold = set(sentence.entities)
         found = set(predictions)
@@ -114,7 +119,7 @@ class Analysis:
         return self._scorer.result()
 
     def to_json(self) -> dict[str, Any]:
-        """Return all but the scores as JSON values; shares are from 0 to 1, unrounded."""
+        """Return everything except the scores as JSON values; shares are from 0 to 1, not rounded."""
         return {
             "data": self._counts_to_json(),
             "errors": {"conventions": errors.CONVENTIONS, **asdict(self._errors.rates())},

@@ -1,10 +1,10 @@
-"""F1 in buckets of BL-NER's four attributes, and what the training data says of a test set: seen forms, unknown words.
+"""F1 by buckets of BL-NER's attributes and by whether training has the surface form, and the share of unknown words.
 
 Source: Ji et al., Bundling Sequence and Span Models for NER, section 4.3.1, equations 23a to 23d and Table 5 (after
 Fu et al., Interpretable Multi-dataset Evaluation for NER, EMNLP 2020); equation 21 for unknown words.
 
-An attribute is a function of an entity and its sentence, the same for gold and predictions, so that a right prediction
-is in the bucket of its gold entity, and the buckets of an attribute add up to the whole.
+An attribute is a function of an entity and its sentence, the same for gold and predictions. A correct prediction is
+therefore in the bucket of its gold entity, and the buckets of an attribute add up to the total.
 """
 
 from bisect import bisect_left
@@ -25,10 +25,10 @@ class Attribute:
     """An attribute and its four buckets.
 
     Attributes:
-        words: what it is.
-        uppers: greatest values of XS, S and L; XL has all above.
-        whole: whether values are whole numbers.
-        trained: whether it takes the training data.
+        words: description of the attribute.
+        uppers: largest values of XS, S and L; XL has all larger values.
+        whole: whether the values are whole numbers.
+        trained: whether the attribute requires the training data.
     """
 
     words: str
@@ -37,7 +37,10 @@ class Attribute:
     trained: bool = False
 
     def bucket(self, value: float) -> int:
-        """Return the number of the bucket of a value.
+        """Return the index of the bucket of a value.
+
+        Args:
+            value: value of the attribute.
 
         >>> [ATTRIBUTES["eLen"].bucket(length) for length in (1, 2, 3, 4, 5, 60)]
         [0, 1, 2, 2, 3, 3]
@@ -45,7 +48,7 @@ class Attribute:
         return bisect_left(self.uppers, value)
 
     def intervals(self) -> list[str]:
-        """Return the buckets' intervals as text.
+        """Return the intervals of the buckets as text.
 
         >>> ATTRIBUTES["eLen"].intervals(), ATTRIBUTES["eDen"].intervals()
         (['1', '2', '3–4', '5+'], ['0–0.01', '>0.01–0.025', '>0.025–0.05', '>0.05'])
@@ -59,8 +62,8 @@ class Attribute:
         return [lowest, *above, f">{self.uppers[-1]:g}"]
 
 
-#: Table 5, but for the last, of which the paper gives no buckets. Nested entities can be more than the words of their
-#: sentence, so eDen has no upper end here.
+#: Table 5, except for oDen, for which the paper gives no buckets. eDen has no upper bound here, since a sentence with
+#: nested entities can have more entities than words.
 ATTRIBUTES = {
     "eLen": Attribute("words of the entity", (1, 2, 4), whole=True),
     "tLen": Attribute("words of the sentence", (7, 16, 31), whole=True),
@@ -89,7 +92,12 @@ SEEN_CONVENTIONS = (
 
 @dataclass
 class TrainingForms:
-    """Surface forms and words of training data; memory grows with how many different ones there are.
+    """Surface forms and words of the training data; memory grows with the number of distinct ones.
+
+    Attributes:
+        labels: number of entities by surface form and label.
+        words: all distinct words.
+        sentences: number of sentences.
 
     >>> from spanmarker_core.text.tag_schemes import Span
     >>> forms = TrainingForms.of([Sentence("d", 0, ["It", "rained"], [Span(1, 2, "Weather")])])
@@ -103,7 +111,11 @@ class TrainingForms:
 
     @classmethod
     def of(cls, sentences: Iterable[Sentence]) -> "TrainingForms":
-        """Read a stream of sentences."""
+        """Collect forms and words from a stream of sentences.
+
+        Args:
+            sentences: training sentences.
+        """
         forms = cls()
         for sentence in sentences:
             forms.sentences += 1
@@ -113,24 +125,41 @@ class TrainingForms:
         return forms
 
     def consistency(self, form: str, label: str) -> float:
-        """Return eCon: of the training entities of this form, the share with this label; 0 for an unseen form."""
+        """Return eCon: the share of training entities of a form that have a label; 0 for an unseen form.
+
+        Args:
+            form: surface form of an entity.
+            label: label of the entity.
+        """
         counts = self.labels.get(form)
         return counts[label] / counts.total() if counts else 0.0
 
     def seen(self, form: str, label: str) -> str:
-        """Return which of `SEEN` an entity is."""
+        """Return the member of `SEEN` that applies to an entity.
+
+        Args:
+            form: surface form of the entity.
+            label: label of the entity.
+        """
         counts = self.labels.get(form)
         if not counts:
             return "unseen"
         return "seen" if counts[label] else "other_label"
 
     def unknown(self, words: Sequence[str]) -> int:
-        """Return how many of the words training doesn't have."""
+        """Return the number of words that are not in the training data.
+
+        Args:
+            words: words of a sentence.
+        """
         return sum(word not in self.words for word in words)
 
 
 class Groups:
-    """Counts gold, predicted and right entities by group.
+    """Counts of gold, predicted and correct entities by group.
+
+    Args:
+        names: names of the groups.
 
     >>> groups = Groups(["short", "long"])
     >>> groups.add("short", [2, 1, 1])
@@ -142,12 +171,17 @@ class Groups:
         self._counts = {name: [0, 0, 0] for name in names}
 
     def add(self, name: str, counts: Sequence[int]) -> None:
-        """Add gold, predicted and right entities to a group."""
+        """Add counts to a group.
+
+        Args:
+            name: name of the group.
+            counts: numbers of gold, predicted and correct entities.
+        """
         for place, count in enumerate(counts):
             self._counts[name][place] += count
 
     def to_json(self) -> dict[str, dict[str, float | None]]:
-        """Return counts and scores by group; scores are None where there is nothing to divide by."""
+        """Return counts and scores by group; scores with a denominator of 0 are None."""
         return {
             name: {
                 "support": gold,

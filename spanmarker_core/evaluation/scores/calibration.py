@@ -1,4 +1,4 @@
-"""How far scores can be trusted: of the predictions with a score about x, is a share of x right?
+"""Calibration of scores: whether a fraction x of the predictions with a score near x are correct.
 
 Source: Guo et al., On Calibration of Modern Neural Networks, ICML 2017, section 2: reliability diagrams, and the
 expected calibration error (equation 3) over bins of equal width.
@@ -18,7 +18,7 @@ CONVENTIONS = (
 
 
 class Calibration:
-    """Adds up predictions by their score; memory does not grow.
+    """Accumulator of predictions by score; memory is constant.
 
     >>> calibration = Calibration()
     >>> calibration.add([0.95, 0.92, 0.55], [True, False, True])
@@ -32,7 +32,12 @@ class Calibration:
         self._scores = np.zeros(N_BINS)
 
     def add(self, scores: Sequence[float], correct: Sequence[bool]) -> None:
-        """Add predictions: their scores, 0 to 1, and which of them are right."""
+        """Add predictions.
+
+        Args:
+            scores: score of each prediction, 0 to 1.
+            correct: whether each prediction is correct.
+        """
         values = np.asarray(scores, np.float64)
         bins = np.minimum((values * N_BINS).astype(np.int64), N_BINS - 1)
         self._counts += np.bincount(bins, minlength=N_BINS)
@@ -40,7 +45,7 @@ class Calibration:
         self._scores += np.bincount(bins, values, N_BINS)
 
     def to_json(self) -> dict[str, object]:
-        """Return the table, a row a bin (means None where it is empty), and the expected calibration error."""
+        """Return the table, one row per bin (means are None in empty bins), and the expected calibration error."""
         total = int(self._counts.sum())
         bins: list[dict[str, object]] = []
         error = 0.0

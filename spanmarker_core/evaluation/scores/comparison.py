@@ -1,6 +1,6 @@
-"""Two models on the same data: by how much they differ, how sure that is, and which entities were won and lost.
+"""Comparison of two models on the same data: differences, their significance, and the entities that changed.
 
-Differences are the second model's less the first's, so what is above 0 was gained.
+Differences are the second model's score minus the first's, so positive values are improvements.
 """
 
 from collections import Counter
@@ -18,7 +18,8 @@ from spanmarker_core.evaluation.scores.significance import micro_f1, over_docume
 
 FORMAT_VERSION = 1
 
-#: What can become of an entity: gold that only the second or only the first found, and what only one gave wrongly.
+#: Changes of an entity: gold found only by the second model or only by the first, and false predictions made only by
+#: the first or only by the second.
 CHANGES = ("won", "lost", "mended", "spoiled")
 
 CONVENTIONS = (
@@ -30,12 +31,12 @@ CONVENTIONS = (
     "of the first that the second doesn't make; spoiled: wrong predictions that only the second makes."
 )
 
-#: Entities that an example marks at most.
+#: Maximum number of entities marked in an example.
 _MARKS = 12
 
 
 class Comparison:
-    """Adds up sentences with the predictions of two models; memory grows with documents times labels.
+    """Accumulator of sentences with the predictions of two models; memory grows with documents times labels.
 
     >>> comparison = Comparison()
     >>> sentence = Sentence("d", 0, ["Ann", "in", "York"], [Span(0, 1, "PER"), Span(2, 3, "LOC")])
@@ -47,7 +48,8 @@ class Comparison:
 
     def __init__(self) -> None:
         self._labels: dict[str, int] = {}
-        # Of each document, (label, gold, predicted and right by the first, by the second) of the labels that it has.
+        # For each document, by label: gold; predicted and correct by the first model; predicted and correct by the
+        # second.
         self._documents: list[dict[int, list[int]]] = []
         self._document: str | None = None
         self._sentences = 0
@@ -56,7 +58,13 @@ class Comparison:
         self._examples = ErrorExamples()
 
     def add(self, sentence: Sentence, first: Mapping[Span, float], second: Mapping[Span, float]) -> None:
-        """Add a sentence, those of a document next to each other, with the predictions and scores of both."""
+        """Add a sentence; the sentences of a document must follow each other.
+
+        Args:
+            sentence: the sentence, with its gold entities.
+            first: predictions of the first model with their scores, 0 to 1.
+            second: predictions of the second model with their scores, 0 to 1.
+        """
         if sentence.document_id != self._document:
             self._document = sentence.document_id
             self._documents.append({})
@@ -82,8 +90,8 @@ class Comparison:
         """Return the comparison as JSON values; shares are from 0 to 1.
 
         Args:
-            resamples: how often documents are drawn.
-            seed: of the drawing; it fixes the answer.
+            resamples: number of bootstrap samples of documents.
+            seed: seed of the sampling; the same seed gives the same result.
         """
         names = sorted(self._labels)
         first, second = self._tables(names)
@@ -112,7 +120,7 @@ class Comparison:
         }
 
     def _tables(self, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return gold, predicted and right of the first and of the second, [1 + n_labels, n_documents, 3]."""
+        """Return gold, predicted and correct counts of each model, two arrays of [1 + n_labels, n_documents, 3]."""
         place = {self._labels[name]: number for number, name in enumerate(names, start=1)}
         counts = np.zeros((1 + len(names), len(self._documents), 5), np.int32)
         for number, document in enumerate(self._documents):
@@ -126,7 +134,7 @@ class Comparison:
 
 
 def _outcome(gold: bool, first: bool, second: bool) -> str:
-    """Return what became of an entity; "wrong" is a wrong prediction of both."""
+    """Return the outcome of an entity; "wrong" is a false prediction of both models."""
     if gold:
         return {(True, True): "both", (False, True): "won", (True, False): "lost"}.get((first, second), "neither")
     return "wrong" if first and second else "mended" if first else "spoiled"
@@ -142,7 +150,7 @@ def _example(
 ) -> dict[str, Any]:
     role = {"won": "right", "lost": "missed"}.get(outcome, "wrong")
     score = None if outcome == "lost" else (first if outcome == "mended" else second)[span]
-    # Of the rest of the sentence, what the model made of it that was wrong here.
+    # For the rest of the sentence, show the predictions of the model that was wrong here.
     shown = second if outcome in ("lost", "spoiled") else first
     others = [
         Marked(other, "right" if other in gold else "wrong", value)

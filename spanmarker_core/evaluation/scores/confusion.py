@@ -1,4 +1,4 @@
-"""Confusion between labels: entities of the same words under another label, and those that have no partner."""
+"""Confusion between labels: entities on the same words under different labels, and entities without a counterpart."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ CONVENTIONS = (
 
 
 class Confusion:
-    """Adds up which label was predicted for which, over entities of the same words.
+    """Accumulator of (gold label, predicted label) pairs, over entities on the same words.
 
     >>> confusion = Confusion()
     >>> confusion.add([Span(0, 1, "PER"), Span(2, 3, "LOC")], [Span(0, 1, "ORG"), Span(2, 3, "LOC")])
@@ -26,7 +26,14 @@ class Confusion:
         self._counts: Counter[tuple[str | None, str | None]] = Counter()
 
     def add(self, gold: Iterable[Span], predicted: Iterable[Span]) -> None:
-        """Add one sentence. Where a span has several labels, those in both are right and the rest pair by name."""
+        """Add one sentence.
+
+        If a span has several labels, those on both sides are correct and the rest are paired by name.
+
+        Args:
+            gold: gold entities of the sentence.
+            predicted: predicted entities of the sentence.
+        """
         gold, predicted = set(gold), set(predicted)
         self._counts.update((span.label, span.label) for span in gold & predicted)
         rest: dict[tuple[int, int], tuple[list[str], list[str]]] = {}
@@ -37,11 +44,11 @@ class Confusion:
             self._counts.update(zip_longest(wanted, found))
 
     def counts(self) -> dict[tuple[str | None, str | None], int]:
-        """Return counts of (gold label, predicted label); None is none of this words."""
+        """Return the counts by (gold label, predicted label), with None where a side has no entity on these words."""
         return dict(self._counts)
 
     def to_json(self) -> dict[str, object]:
-        """Return the matrix: `labels` in order, None last, and `counts`, a row for each gold label."""
+        """Return the matrix: `labels` in order, with None last, and `counts`, one row per gold label."""
         labels: list[str | None] = [*sorted({label for pair in self._counts for label in pair if label is not None})]
         labels.append(None)
         return {"labels": labels, "counts": [[self._counts[gold, found] for found in labels] for gold in labels]}

@@ -1,7 +1,8 @@
-"""Precision, recall and F1 against the score threshold, from one pass of the model.
+"""Precision, recall and F1 by score threshold, from a single pass of the model.
 
-All decoders take candidates best first, and whether one is kept hangs on better ones alone. So what is decoded at a
-threshold is what is decoded without one, less the entities that score below: one decoding holds the whole curve.
+All decoders take candidates best first, and whether a candidate is kept depends only on better ones. The entities
+decoded with a threshold are therefore those decoded without one, minus the entities that score below it: one decoding
+gives the whole curve.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: The least threshold that is tried. Below it, candidates would be most of all pairs of spans and labels.
+#: The lowest threshold. Below it, most pairs of spans and labels would be candidates.
 FLOOR = 0.01
 
 #: Thresholds of the curve.
@@ -25,7 +26,16 @@ CONVENTIONS = (
 
 @dataclass(frozen=True)
 class Point:
-    """What a threshold comes to; `threshold` is None for what the model gives without one."""
+    """Scores at a threshold.
+
+    Attributes:
+        threshold: the threshold, 0 to 1; None for the model's result without one.
+        precision: correct / predicted.
+        recall: correct / gold.
+        f1: harmonic mean of precision and recall.
+        predicted: number of predictions.
+        correct: number of correct predictions.
+    """
 
     threshold: float | None
     precision: float
@@ -36,7 +46,14 @@ class Point:
 
 
 def point(threshold: float | None, gold: int, predicted: int, correct: int) -> Point:
-    """Return the point of these counts; a score with nothing to divide by is 0."""
+    """Compute a point from counts; a score with a denominator of 0 is 0.
+
+    Args:
+        threshold: the threshold, 0 to 1; None if there is none.
+        gold: number of gold entities.
+        predicted: number of predictions.
+        correct: number of correct predictions.
+    """
     return Point(
         threshold,
         correct / predicted if predicted else 0.0,
@@ -48,7 +65,10 @@ def point(threshold: float | None, gold: int, predicted: int, correct: int) -> P
 
 
 class ThresholdCurve:
-    """Adds up what was decoded down to the lowest threshold; memory does not grow.
+    """Accumulator of entities decoded with the lowest threshold; memory is constant.
+
+    Args:
+        thresholds: thresholds of the curve.
 
     >>> curve = ThresholdCurve([0.5, 0.9])
     >>> curve.add(gold=2, scores=[0.95, 0.6, 0.2], correct=[True, False, True])
@@ -64,16 +84,22 @@ class ThresholdCurve:
         self._gold = 0
 
     def add(self, gold: int, scores: Sequence[float], correct: Sequence[bool]) -> None:
-        """Add some sentences: gold entities there are, and the score of each decoded entity and whether it is right."""
+        """Add one or more sentences.
+
+        Args:
+            gold: number of gold entities.
+            scores: score of each decoded entity, 0 to 1.
+            correct: whether each decoded entity is correct.
+        """
         self._gold += gold
-        # How many thresholds an entity passes, compared as `decoding.select_pairs` compares.
+        # Number of thresholds that an entity passes, compared as decoding compares them.
         passed = np.searchsorted(self._edges, np.asarray(scores, np.float64), "right")
         size = len(self._predicted)
         self._predicted += np.bincount(passed, minlength=size)
         self._correct += np.bincount(passed[np.asarray(correct, np.bool_)], minlength=size)
 
     def points(self) -> list[Point]:
-        """Return a point a threshold, rising."""
+        """Return one point per threshold, in rising order."""
         predicted = np.cumsum(self._predicted[::-1])[::-1][1:].tolist()
         correct = np.cumsum(self._correct[::-1])[::-1][1:].tolist()
         return [
@@ -82,5 +108,5 @@ class ThresholdCurve:
         ]
 
     def best(self) -> Point:
-        """Return the point with the best F1, of equal ones that of the lowest threshold."""
+        """Return the point with the best F1; of equal ones, the one with the lowest threshold."""
         return max(self.points(), key=lambda point: point.f1)

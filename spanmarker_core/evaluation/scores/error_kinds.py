@@ -4,9 +4,9 @@ Source: Ji et al., Win-Win Cooperation: Bundling Sequence and Span Models for NE
 A *boundary error* is "a predicted entity [that] contains more or fewer tokens than a ground truth entity", a *type
 error* one that has "the same boundary but different types"; their rates divide by FP + FN.
 
-The paper's data are flat. For entities that overlap it has to be said which predictions and gold entities are held
-against each other: here only errors are, so that an entity found right neither makes a spurious one beside it a
-boundary error nor excuses a missed one within it. On flat data the two readings are one.
+The paper's data are flat. For overlapping entities, one has to define which predictions and gold entities are compared.
+Here only errors are compared with each other: a correct entity neither turns a spurious one beside it into a boundary
+error nor excuses a missed one inside it. On flat data both readings agree.
 """
 
 from collections import Counter
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from spanmarker_core.evaluation.scores.overlaps import overlapping
 from spanmarker_core.text.tag_schemes import Span
 
-#: What can be wrong with a prediction, or with a gold entity, best known first: the first that applies is its kind.
-#: "missed" is of gold entities only, "spurious" of predictions only.
+#: Kinds of errors in order of precedence: the first that applies is used. "missed" applies to gold entities only,
+#: "spurious" to predictions only.
 KINDS = ("type", "boundary", "both", "missed", "spurious")
 
 CONVENTIONS = (
@@ -30,7 +30,14 @@ CONVENTIONS = (
 
 
 def error_kinds(gold: Iterable[Span], predicted: Iterable[Span]) -> tuple[dict[Span, str], dict[Span, str]]:
-    """Return the kind of each gold entity that was not found, and of each prediction that is not gold.
+    """Classify the errors of a sentence.
+
+    Args:
+        gold: gold entities of the sentence.
+        predicted: predicted entities of the sentence.
+
+    Returns:
+        The kind of each gold entity that was missed, and of each prediction that is not gold.
 
     >>> missed, false = error_kinds([Span(0, 1, "PER"), Span(2, 4, "LOC")], [Span(0, 1, "ORG"), Span(3, 4, "LOC")])
     >>> list(false.values())
@@ -54,12 +61,14 @@ def _relation(gold: Span, predicted: Span) -> str:
 
 @dataclass(frozen=True)
 class ErrorRates:
-    """Errors of some data by kind.
+    """Errors by kind.
 
     Attributes:
-        missed, false: gold entities that were not found, and predictions that are not gold, by kind.
-        boundary_error_rate, type_error_rate: 0 to 1, of all errors of both sides; 0 without errors.
-        boundary_same_label_rate: that part of the boundary error rate whose label is right.
+        missed: number of missed gold entities by kind.
+        false: number of false predictions by kind.
+        boundary_error_rate: boundary errors / all errors of both sides, 0 to 1; 0 without errors.
+        boundary_same_label_rate: part of the boundary error rate with the correct label.
+        type_error_rate: type errors / all errors of both sides, 0 to 1; 0 without errors.
     """
 
     missed: dict[str, int]
@@ -70,7 +79,7 @@ class ErrorRates:
 
 
 class ErrorCounter:
-    """Adds up the kinds of errors.
+    """Accumulator of kinds of errors.
 
     The paper's example (section 4.3.2): "rain" is Weather, "this night" is Date, and "it rain" is predicted as Weather.
 
@@ -85,12 +94,17 @@ class ErrorCounter:
         self._false: Counter[str] = Counter()
 
     def add(self, missed: dict[Span, str], false: dict[Span, str]) -> None:
-        """Add the errors of a sentence, as `error_kinds` gives them."""
+        """Add the errors of a sentence, the result of `error_kinds`.
+
+        Args:
+            missed: kinds of the missed gold entities.
+            false: kinds of the false predictions.
+        """
         self._missed.update(missed.values())
         self._false.update(false.values())
 
     def rates(self) -> ErrorRates:
-        """Return what was counted so far."""
+        """Return the counts and rates of all errors added so far."""
         total = max(1, self._missed.total() + self._false.total())
         return ErrorRates(
             missed={kind: self._missed[kind] for kind in KINDS if kind != "spurious"},

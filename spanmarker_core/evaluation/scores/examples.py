@@ -1,7 +1,7 @@
-"""Examples of errors, in their sentence: few, short, and the same ones however the data were cut.
+"""Examples of errors in their sentences: few, short, and independent of how the data were split.
 
-Which are kept is decided by a digest of where they are, so they are a fair draw, and anyone who scores the same data
-with the same model gets the same ones.
+A digest of each error's position decides which ones are kept. The choice is therefore a fair sample, and everyone who
+scores the same data with the same model gets the same examples.
 """
 
 import heapq
@@ -13,14 +13,17 @@ from typing import Any
 from spanmarker_core.data.records import Sentence
 from spanmarker_core.text.tag_schemes import Span
 
-#: Examples of a kind; words to either side; code points of the longest word, label and id that are kept whole.
+#: Examples per kind; words of context on either side; maximum length in code points of a word, label or id.
 EXAMPLES, CONTEXT_WORDS, LONGEST = 8, 12, 60
-#: Words of an entity that are shown at most.
+#: Maximum number of words shown of an entity.
 _ENTITY_WORDS = 40
 
 
 class ErrorExamples:
-    """Keeps some of what it is offered, by kind.
+    """A bounded sample of errors of each kind.
+
+    Args:
+        limit: maximum number of examples per kind.
 
     >>> examples = ErrorExamples(limit=1)
     >>> for number in range(9):
@@ -31,11 +34,17 @@ class ErrorExamples:
 
     def __init__(self, limit: int = EXAMPLES) -> None:
         self.limit = limit
-        self._kept: dict[str, list[tuple[int, str, dict[str, Any]]]] = {}  # heaps with the largest digest first
+        self._kept: dict[str, list[tuple[int, str, dict[str, Any]]]] = {}  # heaps, largest digest first
         self._counts: dict[str, int] = {}
 
     def offer(self, kind: str, key: Sequence[object], make: Callable[[], dict[str, Any]]) -> None:
-        """Offer an example; `key` tells it from others, and `make` is called if it is kept, for now."""
+        """Offer an example.
+
+        Args:
+            kind: kind of the error.
+            key: values that identify the example.
+            make: function that builds the example; called only if the example is kept (it may be dropped later).
+        """
         self._counts[kind] = self._counts.get(kind, 0) + 1
         name = repr(key)
         order = -int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
@@ -46,11 +55,11 @@ class ErrorExamples:
             heapq.heapreplace(kept, (order, name, make()))
 
     def counts(self) -> dict[str, int]:
-        """Return how many there were of each kind."""
+        """Return the number of errors of each kind."""
         return dict(self._counts)
 
     def to_json(self) -> dict[str, list[dict[str, Any]]]:
-        """Return what was kept by kind, in the order of the digests."""
+        """Return the examples of each kind, in the order of their digests."""
         return {
             kind: [example for _, _, example in sorted(kept, key=lambda item: (-item[0], item[1]))]
             for kind, kept in sorted(self._kept.items())
@@ -59,7 +68,13 @@ class ErrorExamples:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """An entity to show: `role` is "missed", "wrong" or "right"; gold has no score."""
+    """An entity to show in an example.
+
+    Attributes:
+        span: the entity.
+        role: "missed", "wrong" or "right".
+        score: score of the prediction, 0 to 1; None for gold.
+    """
 
     span: Span
     role: str
@@ -67,9 +82,14 @@ class Marked:
 
 
 def in_context(sentence: Sentence, marked: Sequence[Marked]) -> dict[str, Any]:
-    """Return a part of a sentence with its marks, bounded whatever is in it.
+    """Return a bounded part of a sentence with marked entities.
 
-    Marks count code points of `text`, half-open. The first of `marked` is what the example is of.
+    Args:
+        sentence: the sentence.
+        marked: entities to show; the first one is the subject of the example.
+
+    Returns:
+        JSON values. Marks are half-open ranges of code points in `text`.
 
     >>> sentence = Sentence("d", 4, ["He", "left", "New", "York"], [])
     >>> example = in_context(sentence, [Marked(Span(2, 4, "LOC"), "missed")])

@@ -1,11 +1,11 @@
 """Span-set precision, recall and F1.
 
-An entity is the set member (document, sentence, start, end, label), and a prediction is correct if it
-is in the gold set. So spans may nest or overlap, their order means nothing, and one that is given
-twice counts once. Recall divides by all gold, reachable or not; beside it stands the ceiling, the
-share of gold that a model of this `entity_max_length` could find at all.
+An entity is the set member (document, sentence, start, end, label), and a prediction is correct if it is in the gold
+set. Spans may therefore nest or overlap, their order is irrelevant, and duplicates count once. Recall divides by all
+gold entities, reachable or not. The ceiling is the share of gold entities that a model with this `entity_max_length`
+can predict.
 
-Standard library only, so that scores never hang on a build or a network.
+This module uses only the standard library, so that scores do not depend on a build or on the network.
 """
 
 from collections import Counter
@@ -25,10 +25,17 @@ CONVENTIONS = (
 
 @dataclass(frozen=True)
 class Scores:
-    """Precision, recall, F1 and recall's ceiling, each from 0 to 1, with the counts behind them.
+    """Precision, recall, F1 and recall ceiling, each from 0 to 1, with the underlying counts.
 
-    `support` counts gold entities, `predicted` predictions, `correct` those in both, `reachable`
-    the gold entities that the model could have found.
+    Attributes:
+        precision: correct / predicted.
+        recall: correct / support.
+        f1: harmonic mean of precision and recall.
+        ceiling: reachable / support, an upper bound of recall.
+        support: number of gold entities.
+        predicted: number of predictions.
+        correct: number of predictions that are gold entities.
+        reachable: number of gold entities that the model could have predicted.
     """
 
     precision: float
@@ -45,10 +52,14 @@ class Scores:
 class EvaluationResult:
     """Scores over all sentences that were added.
 
-    `micro` pools all entities. `macro` holds means over `per_label` (F1 is the mean of the labels' F1,
-    not the F1 of the means) beside the pooled counts. `per_label` is sorted by label. `flat_ceiling` is
-    the recall that no decoder without overlaps can pass: it keeps the largest set of reachable gold
-    entities that do not overlap, so it equals `micro.ceiling` where gold is flat.
+    Attributes:
+        micro: scores over all entities together.
+        macro: means over `per_label` (F1 is the mean of the labels' F1, not the F1 of the means), with the total
+            counts.
+        per_label: scores by label, sorted by label.
+        flat_ceiling: upper bound of the recall of any decoder without overlaps: the share of gold entities in the
+            largest set of reachable ones that do not overlap. Equals `micro.ceiling` if gold is flat.
+        sentences: number of sentences.
     """
 
     micro: Scores
@@ -59,7 +70,10 @@ class EvaluationResult:
 
 
 class SpanScorer:
-    """Adds up sentences one at a time; memory grows with the number of labels only.
+    """Accumulator of sentences; memory grows only with the number of labels.
+
+    Args:
+        entity_max_length: longest span, in words, that the model can predict; None if unlimited.
 
     >>> scorer = SpanScorer(entity_max_length=8)
     >>> scorer.add([Span(0, 2, "PER"), Span(3, 4, "LOC")], [Span(0, 2, "PER"), Span(3, 4, "ORG")])
@@ -68,7 +82,7 @@ class SpanScorer:
     """
 
     def __init__(self, entity_max_length: int | None = None) -> None:
-        """Take the longest span, in words, that the model can give; None if it has no limit."""
+        """Create an empty scorer."""
         self.entity_max_length = entity_max_length
         self._support: Counter[str] = Counter()
         self._predicted: Counter[str] = Counter()
@@ -78,7 +92,12 @@ class SpanScorer:
         self._sentences = 0
 
     def add(self, gold_spans: Iterable[Span], predicted_spans: Iterable[Span]) -> None:
-        """Add one sentence: its gold entities and those that the model gave."""
+        """Add one sentence.
+
+        Args:
+            gold_spans: gold entities of the sentence.
+            predicted_spans: predicted entities of the sentence.
+        """
         gold, predicted = set(gold_spans), set(predicted_spans)
         reachable = reachable_by_length(gold, self.entity_max_length)
         self._support.update(span.label for span in gold)
@@ -89,14 +108,18 @@ class SpanScorer:
         self._sentences += 1
 
     def merge(self, other: "SpanScorer") -> None:
-        """Add what another scorer added up, of other sentences."""
+        """Add the counts of another scorer.
+
+        Args:
+            other: a scorer of other sentences.
+        """
         for name in ("_support", "_predicted", "_correct", "_reachable"):
             getattr(self, name).update(getattr(other, name))
         self._reachable_flat += other._reachable_flat
         self._sentences += other._sentences
 
     def result(self) -> EvaluationResult:
-        """Score what was added so far."""
+        """Return the scores of all sentences added so far."""
         per_label = {
             label: _from_counts(
                 self._support[label], self._predicted[label], self._correct[label], self._reachable[label]
@@ -129,7 +152,7 @@ def _from_counts(support: int, predicted: int, correct: int, reachable: int) -> 
 
 
 def _mean(micro: Scores, labels: list[Scores]) -> Scores:
-    # The ceiling is averaged over the same labels as recall, so that it is a bound on it.
+    # The ceiling is averaged over the same labels as recall, so that it is an upper bound of recall.
     n_labels = len(labels)
     return Scores(
         precision=_ratio(sum(scores.precision for scores in labels), n_labels),

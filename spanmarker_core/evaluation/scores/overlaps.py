@@ -1,4 +1,4 @@
-"""Which spans of a sentence share words."""
+"""Overlaps between the spans of a sentence."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -6,9 +6,13 @@ from spanmarker_core.text.tag_schemes import Span
 
 
 def overlapping(first: Iterable[Span], second: Iterable[Span]) -> Iterator[tuple[Span, Span]]:
-    """Yield each pair of a span of `first` and one of `second` that have a word in common, each pair once.
+    """Yield each pair of a span of `first` and a span of `second` that share a word, once per pair.
 
-    Spans are looked up by word, so the time is that of the spans' words and the pairs, not of all pairs there could be.
+    Spans are looked up by word, so the time is proportional to the words of the spans and the pairs found.
+
+    Args:
+        first: spans of a sentence.
+        second: spans of the same sentence.
 
     >>> list(overlapping([Span(0, 2, "PER"), Span(3, 5, "LOC")], [Span(1, 4, "PER")]))
     [(Span(start=0, end=2, label='PER'), Span(start=1, end=4, label='PER')), \
@@ -28,9 +32,12 @@ def overlapping(first: Iterable[Span], second: Iterable[Span]) -> Iterator[tuple
 
 
 def outermost(spans: Iterable[Span]) -> list[Span]:
-    """Return a flat part of some spans: longest first, each that shares no word with one before; in order.
+    """Return a flat subset of spans: longest first, each that shares no word with one already chosen; in order.
 
     Ties are broken by start and label.
+
+    Args:
+        spans: spans of a sentence.
 
     >>> outermost([Span(0, 3, "ORG"), Span(1, 2, "LOC"), Span(4, 5, "PER")])
     [Span(start=0, end=3, label='ORG'), Span(start=4, end=5, label='PER')]
@@ -46,7 +53,11 @@ def outermost(spans: Iterable[Span]) -> list[Span]:
 
 
 def surface(words: Sequence[str], span: Span) -> str:
-    """Return a span's words with blanks between them: its surface form, in the case that it has.
+    """Return the surface form of a span: its words joined by spaces, case included.
+
+    Args:
+        words: words of the sentence.
+        span: the span.
 
     >>> surface(["in", "New", "York"], Span(1, 3, "LOC"))
     'New York'

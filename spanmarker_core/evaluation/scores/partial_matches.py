@@ -1,9 +1,8 @@
-"""Cross-checks in the conventions of other tools: SemEval-2013's four ways to match, and strict IOB2 tags.
+"""Cross-checks in the conventions of other tools: the four matching schemas of SemEval-2013, and strict IOB2 tags.
 
 Sources: Segura-Bedmar et al., SemEval-2013 task 9, section 4 (strict, exact boundary, partial boundary and type
 matching; COR, INC, PAR, MIS, SPU; partial matches count half), after Chinchor & Sundheim, MUC-5 evaluation metrics,
-1993.
-The tests hold this against the packages nervaluate and seqeval.
+1993. The tests compare this module with the packages nervaluate and seqeval.
 """
 
 from collections import Counter
@@ -31,7 +30,11 @@ STRICT_CONVENTIONS = (
 
 
 def align(gold: Iterable[Span], predicted: Iterable[Span]) -> list[tuple[Span | None, Span | None]]:
-    """Pair the gold entities of a sentence with its predictions, each at most once; None where there is no partner.
+    """Pair the gold entities of a sentence with its predictions, each at most once; None marks a missing partner.
+
+    Args:
+        gold: gold entities of the sentence.
+        predicted: predicted entities of the sentence.
 
     >>> align([Span(0, 2, "PER"), Span(4, 5, "LOC")], [Span(1, 2, "PER"), Span(7, 8, "LOC")])[0]
     (Span(start=0, end=2, label='PER'), Span(start=1, end=2, label='PER'))
@@ -55,9 +58,9 @@ def align(gold: Iterable[Span], predicted: Iterable[Span]) -> list[tuple[Span | 
 
 
 def _most_pairs(gold: list[Span], predicted: list[Span]) -> dict[Span, Span]:
-    """Return as many pairs of spans that share a word as there can be: first of one label, then more of any.
+    """Return a maximum matching of spans that share a word: first within labels, then across labels.
 
-    By augmenting paths (Kuhn's algorithm), which never part a span from a partner but to give it another one.
+    Uses augmenting paths (Kuhn's algorithm), which never leave a matched span without a partner.
     """
     near: dict[Span, list[Span]] = {span: [] for span in gold}
     for wanted, found in overlapping(gold, predicted):
@@ -74,7 +77,7 @@ def _most_pairs(gold: list[Span], predicted: list[Span]) -> dict[Span, Span]:
 def _augment(
     root: Span, near: dict[Span, list[Span]], of_gold: dict[Span, Span], of_found: dict[Span, Span], same_label: bool
 ) -> None:
-    came_from: dict[Span, Span] = {}  # prediction -> the gold entity that it was reached from
+    came_from: dict[Span, Span] = {}  # prediction -> the gold entity from which it was reached
     queue = [root]
     for wanted in queue:
         for found in near[wanted]:
@@ -84,7 +87,7 @@ def _augment(
             if found in of_found:
                 queue.append(of_found[found])
                 continue
-            while True:  # back to the root, each gold entity giving up its partner for the next
+            while True:  # back to the root: each gold entity passes its partner on to the previous one
                 giver = came_from[found]
                 before = of_gold.get(giver)
                 of_gold[giver], of_found[found] = found, giver
@@ -94,7 +97,11 @@ def _augment(
 
 
 def outcomes(gold: Span | None, predicted: Span | None) -> tuple[str, str, str, str]:
-    """Return what a pair counts as, by `SCHEMAS`.
+    """Return the outcome of a pair under each of `SCHEMAS`.
+
+    Args:
+        gold: the gold entity; None for a spurious prediction.
+        predicted: the prediction; None for a missed entity.
 
     >>> outcomes(Span(0, 2, "PER"), Span(1, 2, "PER"))
     ('INC', 'INC', 'PAR', 'COR')
@@ -114,7 +121,7 @@ def outcomes(gold: Span | None, predicted: Span | None) -> tuple[str, str, str, 
 
 
 class SemEval:
-    """Adds up the four ways to match.
+    """Accumulator of outcomes under the four matching schemas.
 
     >>> counter = SemEval()
     >>> counter.add([Span(0, 2, "PER"), Span(3, 4, "LOC")], [Span(1, 2, "PER"), Span(3, 4, "LOC")])
@@ -126,7 +133,12 @@ class SemEval:
         self._counts: dict[str, Counter[str]] = {schema: Counter() for schema in SCHEMAS}
 
     def add(self, gold: Iterable[Span], predicted: Iterable[Span]) -> None:
-        """Add one sentence."""
+        """Add one sentence.
+
+        Args:
+            gold: gold entities of the sentence.
+            predicted: predicted entities of the sentence.
+        """
         for pair in align(gold, predicted):
             for schema, outcome in zip(SCHEMAS, outcomes(*pair), strict=True):
                 self._counts[schema][outcome] += 1
@@ -154,7 +166,11 @@ class SemEval:
 
 
 def as_tags(gold: Iterable[Span], predicted: Iterable[Span]) -> tuple[list[Span], list[Span]]:
-    """Return what tags can hold of either side.
+    """Return the gold entities and the predictions that tags can represent: a flat subset of each.
+
+    Args:
+        gold: gold entities of the sentence.
+        predicted: predicted entities of the sentence.
 
     >>> as_tags([Span(0, 3, "ORG"), Span(1, 2, "LOC")], [Span(1, 2, "LOC")])
     ([Span(start=0, end=3, label='ORG')], [Span(start=1, end=2, label='LOC')])

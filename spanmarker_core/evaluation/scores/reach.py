@@ -1,10 +1,9 @@
-"""Which annotated entities a model can reach, before a minute is spent on training it.
+"""Annotated entities that a model can reach, determined before training.
 
-A span-marker model classifies spans of up to `entity_max_length` words, so a longer entity is a miss
-by construction. That is the exact part, told by length. A decoder without overlaps (`flat`) adds a
-second bound: of entities that overlap it can give only one. Which one is the scores' choice, so
-per label nothing certain can be said; in all, no flat output can hold more entities than the
-largest set of them that do not overlap, which is what `largest_flat_subset` finds.
+A span-marker model classifies spans of up to `entity_max_length` words, so longer entities are always missed. This
+part is exact. A decoder without overlaps (`flat`) adds a second bound: of entities that overlap, it can return only
+one. Which one depends on the scores, so the bound cannot be stated by label. In total, a flat output cannot hold more
+entities than the largest set that do not overlap, which `largest_flat_subset` computes.
 """
 
 from collections import Counter
@@ -20,7 +19,11 @@ SUGGESTED_COVERAGE = 0.99
 
 
 def reachable_by_length(entities: Iterable[Span], entity_max_length: int | None) -> list[Span]:
-    """Return the entities of at most `entity_max_length` words (all for None).
+    """Return the entities of at most `entity_max_length` words.
+
+    Args:
+        entities: entities to filter.
+        entity_max_length: limit in words; None keeps all.
 
     >>> reachable_by_length([Span(0, 2, "PER"), Span(0, 9, "ORG")], 8)
     [Span(start=0, end=2, label='PER')]
@@ -31,13 +34,16 @@ def reachable_by_length(entities: Iterable[Span], entity_max_length: int | None)
 
 
 def largest_flat_subset(entities: Iterable[Span]) -> list[Span]:
-    """Return the most entities of one sentence that a flat output could hold, in order.
+    """Return the largest subset of a sentence's entities that do not overlap, in order.
+
+    Args:
+        entities: entities of one sentence.
 
     >>> largest_flat_subset([Span(0, 5, "ORG"), Span(0, 2, "LOC"), Span(3, 5, "LOC")])
     [Span(start=0, end=2, label='LOC'), Span(start=3, end=5, label='LOC')]
     """
     chosen: list[Span] = []
-    # Taking whichever span ends first leaves the most room for the rest (interval scheduling).
+    # Taking the span that ends first leaves the most room for the rest (interval scheduling).
     for entity in sorted(entities, key=lambda span: (span.end, -span.start, span.label)):
         if not chosen or entity.start >= chosen[-1].end:
             chosen.append(entity)
@@ -46,11 +52,14 @@ def largest_flat_subset(entities: Iterable[Span]) -> list[Span]:
 
 @dataclass(frozen=True)
 class LengthReport:
-    """How long the entities are, in words, and what `entity_max_length` makes of that.
+    """Lengths of the entities in words, and the effect of `entity_max_length` on them.
 
-    `sentence_lengths` counts sentences by their words, `lengths` entities by theirs in rising order,
-    `unreachable_labels` those over the limit by label, most first. `flat` is the most entities within the limit that an
-    output without overlaps can hold; None where that was not counted.
+    Attributes:
+        entity_max_length: the limit in words.
+        sentence_lengths: number of sentences by number of words.
+        lengths: number of entities by number of words, in rising order.
+        unreachable_labels: number of entities above the limit by label, most frequent first.
+        flat: largest number of entities within the limit that an output without overlaps can hold; None if not counted.
     """
 
     entity_max_length: int
@@ -61,39 +70,46 @@ class LengthReport:
 
     @property
     def sentences(self) -> int:
-        """Number of all sentences."""
+        """Number of sentences."""
         return sum(self.sentence_lengths.values())
 
     @property
     def entities(self) -> int:
-        """Number of all entities."""
+        """Number of entities."""
         return sum(self.lengths.values())
 
     @property
     def reachable(self) -> int:
-        """Number of the entities of at most `entity_max_length` words."""
+        """Number of entities of at most `entity_max_length` words."""
         return sum(count for length, count in self.lengths.items() if length <= self.entity_max_length)
 
     @property
     def coverage(self) -> dict[int, float]:
-        """Share of the entities that each length, as the limit, would reach; rises to 1."""
+        """Share of the entities that each length would reach as the limit; rises to 1."""
         total = self.entities
         covered = accumulate(self.lengths.values())
         return {length: reached / total for length, reached in zip(self.lengths, covered, strict=True)}
 
     def smallest_covering(self, share: float) -> int | None:
-        """Return the smallest `entity_max_length` that reaches `share` of the entities; None without any."""
+        """Return the smallest `entity_max_length` that reaches a share of the entities; None without entities.
+
+        Args:
+            share: share of the entities, 0 to 1.
+        """
         return next((length for length, covered in self.coverage.items() if covered >= share), None)
 
     def spans(self, limit: int) -> int:
-        """Return how many candidate spans the sentences have with an `entity_max_length` of `limit`.
+        """Return the number of candidate spans of all sentences.
 
-        They are what a model without a gate scores, which is most of its work.
+        A model without a gate scores all of them, which accounts for most of its work.
+
+        Args:
+            limit: longest candidate span, in words.
 
         >>> LengthReport(8, {4: 1}, {}, {}, 0).spans(2)
         7
         """
-        # Of n words 1 + 2 + … + n spans, less those longer than the limit.
+        # n words have 1 + 2 + … + n spans, minus those longer than the limit.
         return sum(
             count * (n_words * (n_words + 1) - max(n_words - limit, 0) * (max(n_words - limit, 0) + 1)) // 2
             for n_words, count in self.sentence_lengths.items()
@@ -101,20 +117,25 @@ class LengthReport:
 
     @property
     def suggested(self) -> int | None:
-        """The smallest `entity_max_length` that reaches 99 % of the entities; None without any."""
+        """Smallest `entity_max_length` that reaches 99 % of the entities; None without entities."""
         return self.smallest_covering(SUGGESTED_COVERAGE)
 
     def to_text(self, tags: bool = False) -> str:
-        """Write the report as a few lines for the terminal.
+        """Format the report as a few lines for the terminal.
 
         Args:
-            tags: say nothing of spans to score or of nesting: entities are put together from tags.
+            tags: omit the spans to score and the nesting, for models that build entities from tags.
         """
         return "\n".join(_lines(self, tags))
 
 
 def length_report(sentences: Iterable[Sentence], entity_max_length: int) -> LengthReport:
-    """Count entity lengths over a stream of sentences."""
+    """Count the entity lengths of a stream of sentences.
+
+    Args:
+        sentences: annotated sentences.
+        entity_max_length: limit in words.
+    """
     summary = DataSummary()
     flat = 0
     for sentence in sentences:
@@ -124,7 +145,13 @@ def length_report(sentences: Iterable[Sentence], entity_max_length: int) -> Leng
 
 
 def report_of(summary: DataSummary, entity_max_length: int, flat: int | None = None) -> LengthReport:
-    """Return the report of data that were summed up before."""
+    """Create the report of data from their summary.
+
+    Args:
+        summary: summary of the data.
+        entity_max_length: limit in words.
+        flat: largest number of entities within the limit that do not overlap; None if not counted.
+    """
     unreachable = Counter(
         {
             name: sum(count for length, count in label.lengths.items() if length > entity_max_length)

@@ -1,12 +1,12 @@
-"""Whether one system is better than another: over documents (bootstrap) and over seeds (paired t).
+"""Significance of a difference between two systems: over documents (bootstrap) and over seeds (paired t).
 
-The two say different things. Over documents: would the difference hold on other texts of the kind, with these trained
-models? Over seeds: would it hold if both were trained again? A claim wants both.
+The two answer different questions. Over documents: would the difference persist on other texts of the same kind, with
+these trained models? Over seeds: would it persist if both models were trained again? A claim needs both.
 
 Sources: Efron & Tibshirani, An Introduction to the Bootstrap, 1993, 13.3 (percentile interval) and 16.2 (a test
-resamples under the hypothesis of no difference: the resampled differences, moved to have their middle at 0); Koehn,
+resamples under the hypothesis of no difference: the resampled differences, shifted to be centred at 0); Koehn,
 Statistical significance tests for machine translation evaluation, 2004 (paired over texts); Abramowitz & Stegun 26.7.3
-and 26.7.4 (Student's t for whole degrees of freedom).
+and 26.7.4 (Student's t for integer degrees of freedom).
 """
 
 import math
@@ -15,19 +15,20 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-#: Weights of a block of resamples that are held at once, in numbers.
+#: Number of weights of a block of resamples that are held in memory at once.
 _BLOCK = 4_000_000
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of two means, first less second.
+    """A difference of two means, first minus second.
 
     Attributes:
-        difference: of what was measured.
-        low, high: the 95 % interval; NaN where it can't be known.
-        p: chance of a difference at least as large, either way, if there were none; NaN where it can't be known.
-        n: documents, or pairs of seeds.
+        difference: the observed difference.
+        low: lower bound of the 95 % interval; NaN if it cannot be determined.
+        high: upper bound of the 95 % interval; NaN if it cannot be determined.
+        p: two-sided probability of a difference at least as large if there were none; NaN if it cannot be determined.
+        n: number of documents, or of pairs of seeds.
     """
 
     difference: float
@@ -37,12 +38,15 @@ class Difference:
     n: int
 
     def to_json(self) -> dict[str, float | None]:
-        """Return JSON values: NaN is None."""
+        """Return JSON values, with None for NaN."""
         return {name: None if math.isnan(value) else value for name, value in asdict(self).items()}
 
 
 def micro_f1(counts: np.ndarray) -> np.ndarray:
-    """Return micro F1 of [..., 3] counts: gold, predicted, correct. Nothing to divide by is 0.
+    """Return micro F1; 0 if the denominator is 0.
+
+    Args:
+        counts: [..., 3], numbers of gold, predicted and correct entities.
 
     >>> micro_f1(np.array([[4, 2, 2], [0, 0, 0]])).round(3).tolist()
     [0.667, 0.0]
@@ -54,23 +58,23 @@ def micro_f1(counts: np.ndarray) -> np.ndarray:
 def over_documents(first: np.ndarray, second: np.ndarray, *, resamples: int = 10_000, seed: int = 0) -> Difference:
     """Compare micro F1 by a paired bootstrap: both systems are scored on the same documents, drawn with replacement.
 
-    The F1 of a system with several seeds is the mean of its seeds' F1, within each resample too.
+    The F1 of a system with several seeds is the mean of its seeds' F1, also within each resample.
 
     Args:
-        first, second: gold, predicted and correct of each seed and document, [n_seeds, n_documents, 3]; the
-            documents are the same in both, the numbers of seeds may differ.
-        resamples: how often documents are drawn; the least p is 1 / (resamples + 1).
-        seed: of the drawing; it fixes the answer.
+        first: gold, predicted and correct counts of the first system, [n_seeds, n_documents, 3].
+        second: counts of the second system for the same documents; the number of seeds may differ.
+        resamples: number of bootstrap samples of documents; the smallest possible p is 1 / (resamples + 1).
+        seed: seed of the sampling; the same seed gives the same result.
 
     Returns:
-        Of a single document, a difference without an interval: all draws are the same.
+        The difference. For a single document it has no interval, since all samples are equal.
 
     Raises:
-        ValueError: shapes or gold disagree, or nothing is there to draw from.
+        ValueError: the shapes or the gold counts disagree, or there are no documents.
     """
     _check(first, second)
     n_documents = first.shape[1]
-    # float64 throughout: counts stay whole, so the order of the sums changes nothing.
+    # float64 throughout: counts stay whole numbers, so the order of the sums is irrelevant.
     table = np.concatenate([first, second]).astype(np.float64)
     flat = np.ascontiguousarray(table.transpose(1, 0, 2)).reshape(n_documents, -1)  # [n_documents, n_all_seeds * 3]
     observed = float(_difference(table.sum(axis=1), len(first)))
@@ -83,17 +87,19 @@ def over_documents(first: np.ndarray, second: np.ndarray, *, resamples: int = 10
 def over_documents_each(
     first: np.ndarray, second: np.ndarray, *, resamples: int = 10_000, seed: int = 0
 ) -> list[Difference]:
-    """Compare the F1 of each of several groups of entities, such as labels, by the same draws of documents.
+    """Compare the F1 of several groups of entities, such as labels, with the same bootstrap samples of documents.
 
-    Each group is told as `over_documents` would with this seed. Nothing is corrected for how many groups there are: of
-    twenty without a difference, one is expected to show p below 0.05.
+    The result of each group equals that of `over_documents` with this seed. There is no correction for the number of
+    groups: of twenty groups without a difference, one is expected to show p below 0.05.
 
     Args:
-        first, second: gold, predicted and correct of each group and document, [n_groups, n_documents, 3].
-        resamples, seed: as in `over_documents`.
+        first: gold, predicted and correct counts of the first system, [n_groups, n_documents, 3].
+        second: counts of the second system, same shape and same documents.
+        resamples: number of bootstrap samples of documents.
+        seed: seed of the sampling.
 
     Raises:
-        ValueError: shapes or gold disagree, or nothing is there to draw from.
+        ValueError: the shapes or the gold counts disagree, or there are no documents.
     """
     if first.shape != second.shape or first.ndim != 3 or first.shape[2] != 3 or 0 in first.shape:
         raise ValueError(f"counts are [n_groups, n_documents, 3], not {list(first.shape)} and {list(second.shape)}")
@@ -114,7 +120,7 @@ def over_documents_each(
 
 
 def _resampled(flat: np.ndarray, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield the sums of drawn documents, blocks of [n_draws, n_counts], for counts of [n_documents, n_counts]."""
+    """Yield sums over sampled documents, blocks of [n_draws, n_counts], given counts of [n_documents, n_counts]."""
     n_documents = len(flat)
     generator = np.random.default_rng(seed)
     shares = np.full(n_documents, 1 / n_documents)
@@ -125,10 +131,10 @@ def _resampled(flat: np.ndarray, resamples: int, seed: int) -> Iterator[np.ndarr
 
 
 def _over_documents(observed: float, drawn: np.ndarray, n_documents: int) -> Difference:
-    if n_documents < 2:  # Every draw is the same document, which says nothing of others.
+    if n_documents < 2:  # all samples are the same document
         return Difference(observed, math.nan, math.nan, math.nan, n_documents)
     low, high = np.quantile(drawn, (0.025, 0.975))
-    # A hair's breadth less, or rounding would tell equal differences apart.
+    # The small tolerance keeps rounding from separating equal differences.
     larger = int(np.count_nonzero(np.abs(drawn - observed) >= abs(observed) - 1e-12))
     return Difference(observed, float(low), float(high), (larger + 1) / (len(drawn) + 1), n_documents)
 
@@ -136,13 +142,14 @@ def _over_documents(observed: float, drawn: np.ndarray, n_documents: int) -> Dif
 def over_seeds(first: Sequence[float], second: Sequence[float]) -> Difference:
     """Compare two systems by Student's paired t over the same seeds.
 
-    With three seeds the interval is wide and honest: it is 4.3 standard errors to either side.
+    With three seeds the interval is wide: 4.3 standard errors on either side.
 
     Args:
-        first, second: a score of each seed, in the same order.
+        first: score of the first system for each seed.
+        second: score of the second system for the same seeds, in the same order.
 
     Raises:
-        ValueError: lengths differ, or no seeds.
+        ValueError: the lengths differ, or there are no seeds.
     """
     if len(first) != len(second) or not len(first):
         raise ValueError(f"{len(first)} and {len(second)} seeds are no pairs")
@@ -151,7 +158,7 @@ def over_seeds(first: Sequence[float], second: Sequence[float]) -> Difference:
     if n < 2:
         return Difference(mean, math.nan, math.nan, math.nan, n)
     error = float(differences.std(ddof=1)) / math.sqrt(n)
-    if error <= 1e-15 * max(1.0, abs(mean)):  # every seed differs by the same
+    if error <= 1e-15 * max(1.0, abs(mean)):  # all seeds have the same difference
         return Difference(mean, mean, mean, 1.0 if mean == 0 else 0.0, n)
     half = _t_quantile(n - 1) * error
     return Difference(mean, mean - half, mean + half, 1 - _t_within(abs(mean) / error, n - 1), n)
@@ -169,13 +176,13 @@ def _check(first: np.ndarray, second: np.ndarray) -> None:
 
 
 def _difference(counts: np.ndarray, n_first: int) -> np.ndarray:
-    """Return mean F1 of the first seeds less that of the others; counts [..., n_all_seeds, 3]."""
+    """Return mean F1 of the first seeds minus that of the others, given counts of [..., n_all_seeds, 3]."""
     f1 = micro_f1(counts)
     return f1[..., :n_first].mean(axis=-1) - f1[..., n_first:].mean(axis=-1)
 
 
 def _t_within(t: float, degrees: int) -> float:
-    """Return the chance that |T| < t for Student's T with so many degrees of freedom."""
+    """Return the probability that |T| < t for Student's T with the given degrees of freedom."""
     angle = math.atan(t / math.sqrt(degrees))
     sine, square = math.sin(angle), math.cos(angle) ** 2
     if degrees == 1:
@@ -189,8 +196,8 @@ def _t_within(t: float, degrees: int) -> float:
 
 
 def _t_quantile(degrees: int) -> float:
-    """Return the t for which |T| < t has a chance of 95 %."""
-    low, high = 0.0, 16.0  # of 1 degree: 12.7
+    """Return the t for which |T| < t has a probability of 95 %."""
+    low, high = 0.0, 16.0  # 1 degree of freedom: 12.7
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if _t_within(middle, degrees) < 0.95 else (low, middle)

@@ -1,4 +1,4 @@
-"""Nested, covering, both and flat: F1 by what a span has to do with nested entities.
+"""F1 by nesting structure: flat, nested, covering, or both.
 
 Source: Zhu et al., Deep Span Representations for NER (DSpERT), section 4.5 and Figure 3. "Nested" are the spans that
 are nested inside a ground-truth entity which covers other ground-truth entities; "covering" those that cover a
@@ -22,7 +22,11 @@ CONVENTIONS = (
 
 
 def structures(spans: Iterable[Span], gold: Iterable[Span]) -> dict[Span, str]:
-    """Return the group of each span of a sentence, given the sentence's gold entities.
+    """Return the structure of each span of a sentence, given the sentence's gold entities.
+
+    Args:
+        spans: spans to classify.
+        gold: gold entities of the sentence.
 
     The paper's example, "Mr. John Smith graduated from New York University last year":
 
@@ -44,22 +48,22 @@ def structures(spans: Iterable[Span], gold: Iterable[Span]) -> dict[Span, str]:
 
 
 class _Ranges:
-    """Half-open ranges, to ask whether any of them lies around or inside another; each question is a bisection."""
+    """Half-open ranges that answer by bisection whether any of them contains, or is contained in, another range."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
         ordered = sorted(ranges)
         self._starts = [start for start, _ in ordered]
         ends = [end for _, end in ordered]
-        self._last_end = list(accumulate(ends, max))  # of the ranges up to each
-        self._first_end = list(accumulate(reversed(ends), min))[::-1]  # of the ranges from each on
+        self._last_end = list(accumulate(ends, max))  # of the ranges up to each one
+        self._first_end = list(accumulate(reversed(ends), min))[::-1]  # of the ranges from each one on
 
     def around(self, start: int, end: int) -> bool:
-        """Say whether a range has all words of this one and more."""
+        """Return whether any range strictly contains this one."""
         before, upto = bisect_left(self._starts, start), bisect_right(self._starts, start)
         return (before > 0 and self._last_end[before - 1] >= end) or (upto > 0 and self._last_end[upto - 1] > end)
 
     def inside(self, start: int, end: int) -> bool:
-        """Say whether a range has some words of this one, no others and not all."""
+        """Return whether any range is strictly contained in this one."""
         n = len(self._starts)
         at, after = bisect_left(self._starts, start), bisect_right(self._starts, start)
         return (after < n and self._first_end[after] <= end) or (at < n and self._first_end[at] < end)
