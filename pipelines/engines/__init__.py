@@ -1,7 +1,7 @@
-"""Engines map the shard task over the shards that are left. Nothing else differs between them.
+"""Engines: each maps the shard task over the pending shards. Stages and storage belong elsewhere.
 
 An engine is a function of (shards, task, settings, listener) that returns when every shard is committed and
-raises a coded error otherwise. It is named here by its module, which is imported when it is used.
+raises a coded error otherwise. `ENGINES` maps its name to its module, which is imported on first use.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,81 +14,129 @@ from pipelines.task import Task
 from schemas.manifest import Entry
 from schemas.shards import Shard
 
-#: Name -> module that holds its `run`.
+#: Name -> module that defines the engine's `run`.
 ENGINES = {
     "local": "pipelines.engines.local",
     "dask": "pipelines.engines.dask.driver",
     "beam": "pipelines.engines.beam.driver",
 }
-#: How often a shard, or the start of a worker, is tried.
+#: Maximum attempts per shard, and maximum failed starts of a worker.
 TRIES = 3
-#: Shards that fail for good, none being done in between, after which a run ends: a full disk fails them all. Those
-#: whose input changed don't count, since a changed file fails all of its own.
+#: A run ends once this many shards in a row have failed permanently, because a cause such as a full disk fails every
+#: shard. Shards whose input changed are not counted: one changed file fails all of its own shards.
 GIVE_UP = 20
-#: Failed shards whose reasons are kept; the rest are counted.
+#: Maximum number of failed shards whose reasons are kept; further ones are only counted.
 KEPT = 100
-#: Failed shards that the final error names.
+#: Maximum number of failed shards named in the final error.
 _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where and how wide an engine runs; changes no row."""
+    """Execution settings of an engine. They do not affect the rows that are written.
+
+    Attributes:
+        workers: number of worker processes.
+        threads: CPU threads per worker; 0 leaves the number to the worker.
+        scheduler: address of a Dask scheduler; None starts a cluster on this machine.
+        resources: amount of each resource that a Dask worker must offer to receive shards.
+        beam_options: options in the form of Beam's own command line.
+    """
 
     workers: int
-    threads: int  # CPU threads of one worker
+    threads: int  # per worker
     scheduler: str | None = None  # address of a Dask scheduler; None starts a cluster on this machine
-    resources: dict[str, float] = field(default_factory=dict)  # what a Dask worker must have to tag
-    beam_options: tuple[str, ...] = ()  # Beam's own command line
+    resources: dict[str, float] = field(default_factory=dict)  # required of a Dask worker
+    beam_options: tuple[str, ...] = ()  # in the form of Beam's own command line
 
 
 class Listener(Protocol):
-    """What an engine tells while it runs."""
+    """Handler of the events of an engine run."""
 
     def started(self, facts: dict[str, str]) -> None:
-        """Say what the workers run on: device, dtype, batches. Called once."""
+        """Handle the start of the first worker. Called once.
+
+        Args:
+            facts: description of the workers' environment: device, dtype, batch sizes.
+        """
 
     def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
-        """Say that more of a shard is tagged."""
+        """Handle progress within a shard.
+
+        Args:
+            shard: name of the shard.
+            documents: documents processed since the last call for this shard.
+            words: words processed since the last call.
+            n_bytes: bytes of text processed since the last call.
+        """
 
     def finished(self, entry: Entry, n_bytes: int, worker: str) -> None:
-        """Say that a shard of this many planned bytes is committed, and which worker did it."""
+        """Handle a committed shard.
+
+        Args:
+            entry: manifest entry of the shard.
+            n_bytes: planned size of the shard in bytes of text.
+            worker: name of the worker that processed it.
+        """
 
     def retried(self, shard: str, reason: str) -> None:
-        """Say that a shard failed and is tried again."""
+        """Handle a failed attempt that will be repeated.
+
+        Args:
+            shard: name of the shard.
+            reason: why the attempt failed.
+        """
 
     def failed(self, shard: str, reason: str) -> None:
-        """Say that a shard failed for good, if that is known before the end."""
+        """Handle a permanent failure of a shard that is known before the run ends.
+
+        Args:
+            shard: name of the shard.
+            reason: why its last attempt failed.
+        """
 
 
 Engine = Callable[[Iterator[Shard], Task, Settings, Listener], None]
 
 
 class Tries:
-    """Which shards of a run failed, and when there is no use in going on.
+    """Counts failed attempts per shard and decides when to retry and when to end the run.
 
     Attributes:
-        total: shards that were begun.
+        total: number of shards begun so far.
     """
 
     def __init__(self, listener: Listener) -> None:
         self.total = 0
         self._listener = listener
-        self._failures: dict[str, int] = {}  # of shards that will be tried again
-        self._failed: dict[str, str] = {}  # for good, the first of them
+        self._failures: dict[str, int] = {}  # failures so far, by shard that will be retried
+        self._failed: dict[str, str] = {}  # reason by permanently failed shard, for the first KEPT
         self._count = 0
         self._in_a_row = 0
 
     def failures(self, shard: str) -> int:
-        """Return how often a shard that has not come to its end has failed."""
+        """Return the number of failed attempts of a shard that is still being retried.
+
+        Args:
+            shard: name of the shard.
+        """
         return self._failures.get(shard, 0)
 
     def is_last(self, shard: str) -> bool:
-        """Tell whether the next attempt at a shard is its last, which rejects what ends a process."""
+        """Return whether the next attempt at a shard is its last, which rejects documents that end the process.
+
+        Args:
+            shard: name of the shard.
+        """
         return self.failures(shard) >= TRIES - 1
 
     def again(self, shard: str, reason: str) -> bool:
-        """Take note of an attempt that failed; return whether there is to be another."""
+        """Record a failed attempt and return whether to retry the shard.
+
+        Args:
+            shard: name of the shard.
+            reason: why the attempt failed.
+        """
         failures = self.failures(shard) + 1
         if failures < TRIES:
             self._failures[shard] = failures
@@ -99,7 +147,12 @@ class Tries:
         return False
 
     def never(self, shard: str, reason: str) -> None:
-        """Take note of a shard that failed for good, such as one whose input changed."""
+        """Record a permanently failed shard, for example one whose input changed.
+
+        Args:
+            shard: name of the shard.
+            reason: why it failed.
+        """
         self._failures.pop(shard, None)
         self._listener.failed(shard, reason)
         self._count += 1
@@ -107,12 +160,16 @@ class Tries:
             self._failed[shard] = reason
 
     def done(self, shard: str) -> None:
-        """Take note of a shard that is committed."""
+        """Record a committed shard.
+
+        Args:
+            shard: name of the shard.
+        """
         self._failures.pop(shard, None)
         self._in_a_row = 0
 
     def check(self) -> None:
-        """End the run if all shards of late failed.
+        """Raise an error if the last GIVE_UP shards all failed permanently.
 
         Raises:
             PipelineError: `shards.failed`.
@@ -121,7 +178,7 @@ class Tries:
             raise failure(self._failed, self.total, self._count, gave_up=True)
 
     def end(self) -> None:
-        """End a run whose shards have all come to their end.
+        """Raise an error if any shard failed permanently. Called after all shards have been processed.
 
         Raises:
             PipelineError: `shards.failed`.
@@ -131,13 +188,13 @@ class Tries:
 
 
 def failure(failed: dict[str, str], total: int, count: int = 0, gave_up: bool = False) -> PipelineError:
-    """Return the error that ends a run in which shards failed for good.
+    """Return the error that ends a run with permanently failed shards.
 
     Args:
-        failed: why, by shard, for the first of them.
-        total: the shards of the run, or those that were begun before it gave up.
-        count: how many failed; 0: those in `failed`.
-        gave_up: whether it ended before all others were done.
+        failed: reason by shard, for the first failures.
+        total: number of shards in the run, or of shards begun before it gave up.
+        count: number of failed shards; 0 means the number of entries in `failed`.
+        gave_up: whether the run ended before all other shards were done.
     """
     values: dict[str, object] = {"count": count or len(failed), "total": total, "tries": TRIES}
     if gave_up:
@@ -149,7 +206,10 @@ def failure(failed: dict[str, str], total: int, count: int = 0, gave_up: bool = 
 
 
 def refuse_memory(task: Task) -> None:
-    """Refuse an output that each process has one of its own of.
+    """Reject an in-memory output, which the worker processes cannot share.
+
+    Args:
+        task: the shard task.
 
     Raises:
         PipelineError: `output.not_shared`.
@@ -159,5 +219,9 @@ def refuse_memory(task: Task) -> None:
 
 
 def engine(name: str) -> Engine:
-    """Return the engine of that name, one of ENGINES."""
+    """Return the engine called `name`.
+
+    Args:
+        name: one of ENGINES.
+    """
     return import_module(ENGINES[name]).run

@@ -1,9 +1,9 @@
-"""The local engine: worker processes on this machine, one model each, one shard at a time.
+"""The local engine: worker processes on this machine, each with one model and one shard at a time.
 
-The parent hands a worker its next shard when it is done with the last, so nothing piles up. It never
-imports torch, and a worker is always a fresh process: what a model does to its process (threads,
-memory, a crash) stays there. A worker that dies takes nothing along: its shard was not committed, and
-is given to a new one. If the parent dies, however it dies, the workers end at once.
+The parent sends a worker its next shard when the last one is done, so no queue builds up. The parent never imports
+torch, and each worker is a fresh process, which confines the effects of a model (threads, memory, crashes). If a worker
+dies, its shard was not committed and is assigned to a new worker. If the parent dies for any reason, the workers end at
+once.
 """
 
 import contextlib
@@ -26,17 +26,23 @@ from pipelines.task import Task
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
-#: Seconds past a limit after which a worker that didn't end itself, such as a stopped one, is killed.
+#: Seconds beyond a time limit after which a worker that did not end itself, for example a suspended one, is killed.
 _GRACE = 5.0
 
 
 def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Listener) -> None:
-    """Run `shards` in `settings.workers` processes.
+    """Process `shards` in `settings.workers` processes.
+
+    Args:
+        shards: pending shards.
+        task: the shard task.
+        settings: number of workers and threads.
+        listener: handler of the run's events.
 
     Raises:
-        CodedError: a fault of the job (model, device), raised in a worker; it stops all workers.
-        PipelineError: `output.not_shared`; `worker.start_failed`; `shards.failed` after all others are done, or when
-            there is no use in going on.
+        CodedError: an error of the job (model, device), raised in a worker; it stops all workers.
+        PipelineError: `output.not_shared`; `worker.start_failed`; `shards.failed` after all other shards are done, or
+            after too many failures in a row.
     """
     refuse_memory(task)
     _Pool(shards, task, settings, listener).run()
@@ -48,7 +54,7 @@ class _Worker:
     connection: Connection
     shard: Shard | None = None
     ready: bool = False
-    since: float = field(default_factory=time.monotonic)  # when it, or its shard, began, or gave its last sign of life
+    since: float = field(default_factory=time.monotonic)  # start of the worker or of its shard, or its last progress
 
 
 @dataclass
@@ -101,17 +107,17 @@ class _Pool:
         elif kind == "failed":
             self._failed(worker.shard, values)
             self._feed(worker)
-        elif kind == "changed" and worker.shard is not None:  # Another try would find the same.
+        elif kind == "changed" and worker.shard is not None:  # A retry would fail in the same way.
             self.tries.never(worker.shard.name, values)
             self._feed(worker)
-        elif kind == "broken":  # Its end is near, and comes as a death without a shard.
+        elif kind == "broken":  # The worker is about to end, which is handled as a death without a shard.
             self._failed(worker.shard, values)
             worker.shard = None
         elif kind == "fault":
             raise values
 
     def _feed(self, worker: _Worker) -> None:
-        """Give a worker its next shard, or let it go."""
+        """Send a worker its next shard, or dismiss it if none is left."""
         if self.retries:
             worker.shard = self.retries.pop()
         elif (shard := next(self.shards, None)) is not None:
@@ -124,7 +130,7 @@ class _Pool:
             self._join(worker)
             return
         worker.since = time.monotonic()
-        with contextlib.suppress(OSError):  # If it died meanwhile, the connection's end will tell.
+        with contextlib.suppress(OSError):  # If the worker died meanwhile, the end of its connection is noticed later.
             worker.connection.send((worker.shard, self.tries.is_last(worker.shard.name)))
 
     def _died(self, worker: _Worker) -> None:
@@ -139,7 +145,7 @@ class _Pool:
         self._start()
 
     def _kill_stuck(self) -> None:
-        """Kill workers that are far past their time and can't end themselves; their connections tell of it."""
+        """Kill workers that are far beyond their time limit; the end of their connections is then noticed."""
         now = time.monotonic()
         for worker in self.workers:
             limit = self.task.shard_seconds if worker.ready else LOAD_SECONDS
@@ -151,7 +157,7 @@ class _Pool:
             self.retries.insert(0, shard)
 
     def _stop(self) -> None:
-        """End the workers that are still there, since an error or Ctrl-C is on its way up."""
+        """End the remaining workers when an error or Ctrl-C ends the run."""
         for worker in self.workers:
             worker.process.terminate()
         for worker in self.workers:
@@ -159,7 +165,7 @@ class _Pool:
 
     @staticmethod
     def _join(worker: _Worker) -> None:
-        """See a worker off that is about to end."""
+        """Wait for a worker that is about to end; kill it after a grace period."""
         worker.process.join(_GRACE)
         if worker.process.is_alive():
             worker.process.kill()
@@ -168,9 +174,14 @@ class _Pool:
 
 
 def work(connection: Connection, task: Task) -> None:
-    """A worker's life: load the model, say so, then shard after shard until told that there are no more."""
+    """Main function of a worker: load the model, report readiness, then process shards until the parent sends None.
+
+    Args:
+        connection: pipe to the parent.
+        task: the shard task.
+    """
     exit_with_parent(lambda: os._exit(1))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for what it starts itself
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for processes that the worker starts
     prepare_process(task.threads)
     try:
         connection.send(("ready", facts(task)))

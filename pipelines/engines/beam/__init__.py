@@ -1,1 +1,1 @@
-"""The Beam engine: its driver, the pipeline that it submits, and transforms for pipelines of users."""
+"""The Beam engine: its driver, the pipeline that it submits, and transforms for users' own pipelines."""

@@ -1,16 +1,17 @@
-"""The Beam engine: a pipeline of shards on Beam's bundled runner, or on any that Beam's own options name.
+"""The Beam engine: processes shards in a Beam pipeline on the bundled runner or on any runner set in Beam's options.
 
-What is to do is a file, and what is done is the manifest. So the driver only hands in a pipeline that tags what the
-file lists (`beam_pipeline`), and looks at the manifest now and then until the pipeline has ended or stands still.
+A file lists the shards to process, and the manifest records those that are done. The driver submits a pipeline that
+processes the listed shards (`pipelines.engines.beam.pipeline`) and polls the manifest until the pipeline ends or
+stalls.
 
-The pipeline is handed in, and with the bundled runner run, by a process of its own in a process group of its own.
-Beam's threads and worker processes go with that group, whatever becomes of them, and the driver holds neither Beam
-nor torch. The bundled runner waits for ever for a worker process that died; here that ends the job, and the same
-command does the rest. Other runners replace their workers, and go on without whoever handed the pipeline in: so that
-process cancels it when the driver ends early, however it does.
+A separate process, in its own process group, submits the pipeline and, with the bundled runner, also runs it. Killing
+the group ends Beam's threads and worker processes in every case, and the driver imports neither Beam nor torch. The
+bundled runner would wait forever for a dead worker process; here the death ends the job, and running the same command
+again resumes it. Other runners replace dead workers and continue without the submitting process, so that process
+cancels the pipeline when the driver ends early for any reason.
 
-All shards are listed before the first is done, so `--max-rejects` ends no run early here; it is held against the
-whole, as ever.
+All shards are listed before the first one is processed, so `--max-rejects` cannot end a run early with this engine;
+the limit is checked against the whole output at the end.
 """
 
 import contextlib
@@ -44,45 +45,52 @@ from pipelines.task import Task
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
-#: Seconds without a shard that is done or has failed, after which a pipeline is given up, if shards have no time limit.
+#: Seconds without a finished or failed shard after which a pipeline counts as stalled, if shards have no time limit.
 STALL_SECONDS = 3600.0
-#: Seconds that a runner has to start its workers; with a limit for shards, what is waited is this and TRIES limits.
+#: Seconds allowed for a runner to start its workers. With a time limit for shards, a pipeline counts as stalled after
+#: this time plus TRIES times the limit.
 START_SECONDS = 600.0
 _POLL_SECONDS = 2.0
-_POLL_SHARE = 20  # looking takes at most one part in so many of the driver's time, however long the manifest is
-_CANCEL_SECONDS = 10.0  # to cancel what was handed in, before the process is killed
+_POLL_SHARE = 20  # polling takes at most 1/20 of the driver's time, however long the manifest is
+_CANCEL_SECONDS = 10.0  # time for cancelling the pipeline before its process is killed
 _PAGE = 1024
-_READERS = 16  # small files fetched at once
+_READERS = 16  # small files read concurrently
 _CODED = re.compile(r"\[([a-z]+\.[a-z_]+)\] ")
 
 
 def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Listener) -> None:
-    """Run `shards` in a Beam pipeline.
+    """Process `shards` in a Beam pipeline.
+
+    Args:
+        shards: pending shards.
+        task: the shard task.
+        settings: Beam options and the number of workers and threads.
+        listener: handler of the run's events.
 
     Raises:
-        PipelineError: `output.not_shared`; `engine.not_installed`, `beam.bad_options`; `engine.failed` with the fault
-            of the job that ended the pipeline, `engine.died` with what else did; `engine.stalled`; `shards.failed`.
+        PipelineError: `output.not_shared`; `engine.not_installed`; `beam.bad_options`; `engine.failed` if an error of
+            the job ended the pipeline; `engine.died` if something else did; `engine.stalled`; `shards.failed`.
     """
     refuse_memory(task)
-    # Its own name, so that a driver that stood still, and whose output another run has by now, removes no list but its.
+    # A unique name: a driver that was suspended while another run took over the output removes only its own list.
     todo = _ShardQueue(task.output, f"todo-{secrets.token_hex(8)}.jsonl")
     make_folder(todo.failures)
     for name in list(names_in(todo.failures, ".json")):
         remove(join(todo.failures, f"{name}.json"))
     with contextlib.ExitStack() as stack:
-        stack.callback(todo.remove)  # What was handed in and could not be cancelled finds nothing more to do.
+        stack.callback(todo.remove)  # A pipeline that could not be cancelled finds no more shards to process.
         todo.write(shards)
         process, connection = start(_work, todo.url, task, settings, daemon=False)
         stack.callback(_end, process)
         _watch(connection, process, todo, task, listener)
         process.join(_CANCEL_SECONDS)
         todo.end()
-        for name in list(names_in(todo.failures, BEGUN)):  # of shards that are not planned any more
+        for name in list(names_in(todo.failures, BEGUN)):  # of shards that are no longer planned
             remove(join(todo.failures, f"{name}{BEGUN}"))
 
 
 def _end(process: BaseProcess) -> None:
-    """End the process that handed the pipeline in, and its group; it cancels what it can."""
+    """End the submitting process and its group, after giving it time to cancel the pipeline."""
     if process.is_alive():
         process.terminate()
         process.join(_CANCEL_SECONDS + 1)
@@ -93,29 +101,29 @@ def _end(process: BaseProcess) -> None:
 
 
 class _ShardQueue:
-    """The shards to do: a file for the workers, and here 17 bytes a shard.
+    """The pending shards of a run: a file for the workers, and 17 bytes per shard in memory.
 
     Attributes:
-        url: the file.
-        failures: the folder in which workers say why shards failed.
+        url: URL of the file.
+        failures: folder in which workers record why shards failed.
     """
 
     def __init__(self, output: str, name: str) -> None:
         self.url, self.failures = join(output, name), join(output, FAILURES)
 
     def write(self, shards: Iterable[Shard]) -> None:
-        """Publish the list of shards as they come."""
+        """Publish the list of shards, streamed."""
         with publish(self.url) as file:
             self.sizes = Sizes.of(save_shards(file, self.url, shards))
-        self.seen = np.zeros(len(self.sizes.names), bool)  # whether it is in the manifest
+        self.seen = np.zeros(len(self.sizes.names), bool)  # whether each shard was seen in the manifest
 
     def remove(self) -> None:
         """Remove the file."""
-        with contextlib.suppress(CodedError, OSError):  # Left behind it does no harm.
+        with contextlib.suppress(CodedError, OSError):  # A leftover file is harmless.
             remove(self.url)
 
     def news(self, names: Iterable[str]) -> Iterator[list[tuple[str, int]]]:
-        """Yield, in pages, the shards among `names` that are seen for the first time, each with its planned bytes."""
+        """Yield pages of shards from `names` that are seen for the first time, each with its planned size in bytes."""
         for page in pages(filter(is_shard_name, names), _PAGE):
             keys = digests_of(page)
             ours = self.sizes.names.mask(keys)
@@ -126,20 +134,20 @@ class _ShardQueue:
             yield list(zip(found, self.sizes.sizes[places[new]].tolist(), strict=True))
 
     def told(self) -> tuple[int, int]:
-        """Return how many shards failed for good, and how many of them failed though their input did not change."""
+        """Return the number of permanently failed shards, and the number of those whose input did not change."""
         counts = [0, 0]
         for name in names_in(self.failures, ".json"):
             counts[name.endswith(CHANGED)] += 1
         return sum(counts), counts[0]
 
     def gave_up(self, count: int) -> PipelineError:
-        """Return the error for `count` shards that failed, of which the last ones did in a row."""
+        """Return the error for a run that ends after GIVE_UP failures in a row; `count` shards failed in total."""
         names = itertools.islice(names_in(self.failures, ".json"), KEPT)
         reasons = {name.removesuffix(CHANGED): self._reason(name.removesuffix(CHANGED)) for name in names}
         return failure(reasons, len(self.seen), count, gave_up=True)
 
     def end(self) -> None:
-        """Raise `shards.failed` if shards were not seen."""
+        """Raise `shards.failed` if any shard is missing from the manifest."""
         if not (count := int((~self.seen).sum())):
             return
         left = DigestSet(self.sizes.names.keys[~self.seen])
@@ -149,7 +157,7 @@ class _ShardQueue:
         raise failure(reasons, len(self.seen), count)
 
     def _reason(self, shard: str) -> str:
-        """Return why a shard failed, as its worker wrote it."""
+        """Return the reason that a worker recorded for a failed shard."""
         for ending in ("", CHANGED):
             with contextlib.suppress(FileNotFoundError):
                 return str(json.loads(read_all([join(self.failures, f"{shard}{ending}.json")])[0])["reason"])
@@ -157,15 +165,15 @@ class _ShardQueue:
 
 
 def _watch(connection: Connection, process: BaseProcess, todo: _ShardQueue, task: Task, listener: Listener) -> None:
-    """Tell the listener what is done until the pipeline has ended.
+    """Report finished shards to the listener until the pipeline has ended.
 
     Raises:
-        PipelineError: `engine.failed`, `engine.died`, `engine.stalled`, `shards.failed` if there is no use in going
-            on, or what the pipeline was refused with.
+        PipelineError: `engine.failed`, `engine.died`; `engine.stalled`; `shards.failed` if too many shards failed in a
+            row; `engine.not_installed` or `beam.bad_options` if the pipeline could not be submitted.
     """
     limit = TRIES * task.shard_seconds + START_SECONDS if task.shard_seconds else STALL_SECONDS
     alive, pause = time.monotonic(), _POLL_SECONDS
-    n_told = n_before = 0  # shards that failed; those that did so before one was done last
+    n_told = n_before = 0  # failed shards in total, and when the last shard was committed
     while True:
         kind, value = _hear(connection, process) if connection.poll(pause) else ("silence", "")
         if isinstance(value, PipelineError):
@@ -200,7 +208,7 @@ def _watch(connection: Connection, process: BaseProcess, todo: _ShardQueue, task
 
 
 def _broken_off(reason: str) -> PipelineError:
-    """Return the error for a pipeline that ended with this: a fault of the job, or what may go better next time."""
+    """Return the error for a failed pipeline: `engine.failed` for an error of the job, else `engine.died`."""
     code = _CODED.match(reason)
     fault = code is not None and code[1] not in EXIT_CODES
     return PipelineError("engine.failed" if fault else "engine.died", engine="Beam", reason=reason)
@@ -215,7 +223,7 @@ def _hear(connection: Connection, process: BaseProcess) -> tuple[str, str | Pipe
 
 
 def _work(connection: Connection, todo: str, task: Task, settings: Settings) -> None:
-    """The life of the process that hands the pipeline in. It ends with the driver, and when it is told to."""
+    """Main function of the submitting process, which ends with the driver or on SIGTERM or SIGINT."""
     os.setsid()
     ending, handed_in = threading.Event(), Future[Any]()
     cancelling = threading.Thread(target=_cancel, args=(ending, handed_in, todo, task), name="cancel", daemon=True)
@@ -224,7 +232,7 @@ def _work(connection: Connection, todo: str, task: Task, settings: Settings) -> 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    logging.disable(logging.WARNING)  # as to what else could be installed
+    logging.disable(logging.WARNING)  # Suppress hints about optional dependencies.
     try:
         from pipelines.engines.beam.pipeline import submit_pipeline
     except ImportError as error:
@@ -236,26 +244,28 @@ def _work(connection: Connection, todo: str, task: Task, settings: Settings) -> 
         cancelling.join()  # It ends this process.
     connection.send(last_word)
     connection.close()
-    os._exit(0)  # Beam's threads have nothing more to say, and may not end by themselves.
+    os._exit(0)  # Beam's threads have finished their work but may not end by themselves.
 
 
 def _cancel(ending: threading.Event, handed_in: "Future[Any]", todo: str, task: Task) -> None:
-    """Cancel what was handed in when this process is to end, and end its group, so that nothing writes beside the next
-    run. Runs in a thread.
+    """Cancel the submitted pipeline when this process must end, then end its process group. Runs in a thread.
+
+    This way no late worker writes to the output during the next run.
 
     Args:
-        ending: says so.
-        handed_in: running while a pipeline is handed in, then its `PipelineResult`; pending if there is none to cancel.
-        todo, task: the list that is of no use any more.
+        ending: set when this process must end.
+        handed_in: running during submission, then holds the `PipelineResult`; pending if there is nothing to cancel.
+        todo: URL of the shard list, which is removed.
+        task: the shard task; provides the storage options.
     """
     ending.wait()
     last = threading.Timer(_CANCEL_SECONDS, os.killpg, (0, signal.SIGKILL))
     last.daemon = True
     last.start()
     if not handed_in.cancel():
-        with contextlib.suppress(Exception):  # It can't be, or is nowhere any more.
+        with contextlib.suppress(Exception):  # The runner may not support it, or may have gone away.
             handed_in.result().cancel()
-    with contextlib.suppress(Exception):  # The driver is perhaps not there to do it.
+    with contextlib.suppress(Exception):  # The driver may no longer be there to remove it.
         use_options(task.storage_options)
         remove(todo)
     os.killpg(0, signal.SIGKILL)

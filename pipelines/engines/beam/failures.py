@@ -1,8 +1,8 @@
-"""Files in which workers of the Beam engine say which shards are under way, and why others failed."""
+"""Names of the files in which Beam workers record attempts under way and the reasons of failures."""
 
-#: Folder in the output in which workers say why a shard failed for good: `failures/SHARD.json`, or
-#: `failures/SHARD.changed.json` for one whose input changed.
+#: Folder of the output in which workers record permanent failures: `failures/SHARD.json`, or
+#: `failures/SHARD.changed.json` for a shard whose input changed.
 FAILURES = "failures"
 CHANGED = ".changed"
-#: Ending of the names of files there that say that an attempt at a shard is under way.
+#: Suffix of the files in that folder that mark an attempt as under way.
 BEGUN = ".begun"

@@ -1,8 +1,9 @@
-"""What Beam gets of the beam engine: a pipeline whose elements are shards, and the process that hands it in.
+"""The Beam pipeline of the Beam engine, whose elements are shards, and the function that submits it.
 
-    Create([URL of the list]) -> its lines, a shard each -> Reshuffle, against fusion -> tag, one at a time
+    Create([URL of the list]) -> its lines, one shard each -> Reshuffle, which prevents fusion -> process each shard
 
-Only what every runner has: functions that are imported by name, no outputs at the end of a bundle, no side outputs.
+It uses only features that every runner supports: functions imported by name, no output when a bundle finishes, no side
+outputs.
 """
 
 import contextlib
@@ -37,42 +38,46 @@ from pipelines.task import Task
 from schemas.manifest import Entry
 from spanmarker_core.errors import CodedError
 
-#: Beam's metrics: counters shards_done, shards_failed, attempts_failed, documents, words, rejects; distribution
-#: shard_milliseconds.
+#: Namespace of the Beam metrics: counters shards_done, shards_failed, attempts_failed, documents, words, rejects;
+#: distribution shard_milliseconds.
 NAMESPACE = "spanmarker"
-_LOCAL = "FnApiRunner"  # the bundled runner, by its own name: DirectRunner first looks for another on the network
+_LOCAL = "FnApiRunner"  # the bundled runner under its own name: DirectRunner first looks for another one on the network
 _CODED = re.compile(r"\[[a-z]+\.[a-z_]+\] [^\n]*")
 _LOG = re.compile(r"(DEBUG|INFO|WARNING):")
-_LAST_WORDS_SECONDS = 0.5  # until what a process printed as it died has come through its pipe
+_LAST_WORDS_SECONDS = 0.5  # time for the output of a dying process to arrive through its pipe
 _EXIT_BROKEN = 72
-_broken = False  # whether the model of this process fails on anything
+_broken = False  # whether the model of this process fails on every input
 
 
 class ReadShards(beam.DoFn):
-    """The URL of a file -> its lines, each a shard as JSON."""
+    """Reads the file at a URL and yields its lines, each a shard as JSON."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
 
     def setup(self) -> None:
-        """Know the store."""
+        """Configure access to the store."""
         use_options(self.task.storage_options)
 
     def process(self, url: str) -> Iterator[str]:
-        """Yield the lines as they are read."""
+        """Yield the lines while reading the file.
+
+        Args:
+            url: URL of the file.
+        """
         with open_input(url) as file:
             for line in file:
                 yield line.decode().rstrip("\n")
 
 
 class TagShards(beam.DoFn):
-    """A shard as JSON -> nothing but its committed files, or a word in `failures/` if it fails for good."""
+    """Processes a shard given as JSON. Yields nothing: the results are committed files, or a file in `failures/`."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
 
     def setup(self) -> None:
-        """Load the model, once a process: other instances in the process share it."""
+        """Load the model once per process; all instances in the process share it."""
         prepare_process(self.task.threads)
         try:
             facts(self.task)
@@ -80,16 +85,19 @@ class TagShards(beam.DoFn):
             raise _fault(error) from None
 
     def process(self, line: str) -> None:
-        """Try the shard, up to TRIES times.
+        """Process the shard, with up to TRIES attempts.
 
-        A file in `failures/` says that an attempt is under way. One that is there already is left of a process that the
-        shard, or something else, has ended: then whatever ends a process is rejected.
+        A file in `failures/` marks an attempt under way. If the file exists already, an earlier attempt ended its
+        process; the new attempt then rejects documents that end a process.
+
+        Args:
+            line: the shard as JSON.
 
         Raises:
-            RuntimeError: a fault of the job or of this process.
+            RuntimeError: an error of the job or of this process.
         """
         global _broken
-        if _broken:  # A runner that tries again in the process whose model is broken gets another process.
+        if _broken:  # A runner that retries in a process with a broken model must get another process.
             os._exit(_EXIT_BROKEN)
         shard, start = shard_of(line.encode()), time.monotonic()
         begun = join(self.task.output, FAILURES, f"{shard.name}{BEGUN}")
@@ -112,7 +120,7 @@ class TagShards(beam.DoFn):
             name = f"{shard.name}{CHANGED if outcome.kind == 'changed' else ''}.json"
             try:
                 publish_bytes(join(self.task.output, FAILURES, name), content + b"\n")
-            except PipelineError as error:  # as on a full disk
+            except PipelineError as error:  # for example on a full disk
                 raise _fault(error) from None
         else:
             _broken = outcome.kind == "broken"
@@ -121,7 +129,7 @@ class TagShards(beam.DoFn):
 
 
 def _fault(error: object) -> RuntimeError:
-    """Return what Beam can carry anywhere: an error whose text is one line, our message."""
+    """Return an error that Beam can transport on any runner: its text is our message in one line."""
     return RuntimeError(" ".join(str(error).split()))
 
 
@@ -136,7 +144,13 @@ def _count_entry(entry: Entry) -> None:
 
 
 def build(pipeline: beam.Pipeline, todo: str, task: Task) -> None:
-    """Add to a pipeline what tags the shards that the file `todo` lists."""
+    """Add the transforms that process the listed shards to a pipeline.
+
+    Args:
+        pipeline: the pipeline to extend.
+        todo: URL of the file that lists the shards.
+        task: the shard task.
+    """
     (
         pipeline
         | "list" >> beam.Create([todo])
@@ -147,7 +161,10 @@ def build(pipeline: beam.Pipeline, todo: str, task: Task) -> None:
 
 
 def options_of(settings: Settings) -> PipelineOptions:
-    """Return Beam's options: what the user gave, and the bundled runner's if no runner is named.
+    """Return Beam's options: those of the user, plus defaults for the bundled runner if none names a runner.
+
+    Args:
+        settings: engine settings with the user's `beam_options`.
 
     Raises:
         PipelineError: `beam.bad_options`.
@@ -159,13 +176,13 @@ def options_of(settings: Settings) -> PipelineOptions:
         with contextlib.redirect_stderr(said):
             options.get_all_options(add_extra_args_fn=parsers.append)
             unknown = parsers[0].parse_known_args(given)[1]
-    except SystemExit:  # how argparse refuses
+    except SystemExit:  # argparse rejects options this way
         raise _refused(given, said.getvalue().strip().rpartition("error: ")[2]) from None
     standard, direct = options.view_as(StandardOptions), options.view_as(DirectOptions)
     runner = (standard.runner or _LOCAL).rpartition(".")[2]
     if "Dask" in runner:
         raise _refused(given, f"{runner} loses rows. Use --engine dask")
-    # Job servers have options of their own, which Beam asks them for.
+    # Beam asks job servers for options of their own.
     if unknown and runner not in ("PortableRunner", "FlinkRunner", "SparkRunner"):
         raise _refused(given, f"{', '.join(unknown)} is no option of Beam")
     if not _names_runner(settings):
@@ -188,10 +205,20 @@ def _refused(given: list[str], reason: str) -> PipelineError:
 def submit_pipeline(
     connection: Connection, todo: str, task: Task, settings: Settings, handed_in: "Future[Any]"
 ) -> tuple[str, str | PipelineError | None]:
-    """Run the pipeline, or hand it in and wait; in a process that is there for nothing else.
+    """Submit the pipeline and wait for its end, in a process dedicated to it.
 
-    Sends ("started", name of the runner); returns ("done", None), ("failed", reason) or ("refused", error).
-    `handed_in` becomes what can be cancelled; the bundled runner ends with the process.
+    Sends ("started", name of the runner) over `connection`.
+
+    Args:
+        connection: pipe to the driver.
+        todo: URL of the file that lists the shards.
+        task: the shard task.
+        settings: engine settings.
+        handed_in: receives the `PipelineResult` that can be cancelled. It stays pending with the bundled runner, which
+            ends with the process.
+
+    Returns:
+        ("done", None), ("failed", reason) or ("refused", error).
     """
     try:
         options = options_of(settings)
@@ -201,7 +228,7 @@ def submit_pipeline(
     said: Sequence[str] = []
     runner, direct = options.view_as(StandardOptions).runner, options.view_as(DirectOptions)
     if runner == _LOCAL:
-        # It logs each failure several times, in full, and the driver says it once.
+        # The runner logs each failure several times in full; the driver reports it once.
         logging.getLogger().setLevel(logging.CRITICAL)
         if direct.direct_running_mode != "in_memory":
             said = _silence_logging()
@@ -227,12 +254,15 @@ def submit_pipeline(
 def _pipeline(options: PipelineOptions, settings: Settings) -> beam.Pipeline:
     try:
         return beam.Pipeline(options=options)
-    except (ValueError, ImportError, AttributeError) as error:  # No such runner, or it lacks an option.
+    except (ValueError, ImportError, AttributeError) as error:  # unknown runner, or a required option is missing
         raise _refused(list(settings.beam_options), str(error)) from error
 
 
 def reason_of(text: str) -> str:
-    """Return what is worth telling of Beam's error text, which may be a traceback: our message, else its last line.
+    """Return the essential line of Beam's error text or traceback: our message if present, else the last line.
+
+    Args:
+        text: text of the error.
 
     >>> reason_of("RuntimeError: Traceback ...\\nRuntimeError: [model.broken] no luck [while running 'tag']\\n at ...")
     '[model.broken] no luck'
@@ -244,9 +274,13 @@ def reason_of(text: str) -> str:
 
 
 def _end_with_worker(connection: Connection, said: Sequence[str]) -> None:
-    """Fail when a worker process of the bundled runner dies: the runner would wait for it for ever.
+    """Report a failure when a worker process of the bundled runner dies, because the runner would wait for it forever.
 
-    The thread that waits for a worker process raises what it ended with. `said` is what such processes printed.
+    The thread that waits for a worker process raises an exception with its exit status.
+
+    Args:
+        connection: pipe to the driver.
+        said: last lines that the worker processes printed.
     """
 
     def hook(raised: threading.ExceptHookArgs) -> None:
@@ -262,9 +296,9 @@ def _end_with_worker(connection: Connection, said: Sequence[str]) -> None:
 
 
 def _silence_logging() -> Sequence[str]:
-    """Keep what Beam's worker processes print off standard error; return the last lines of it that are no log.
+    """Keep the output of Beam's worker processes off standard error and return its last lines, without log records.
 
-    They log all that they do, at a level that can't be set from here.
+    The workers log every step, at a level that cannot be set from here.
     """
     reading, writing = os.pipe()
     os.dup2(writing, 2)

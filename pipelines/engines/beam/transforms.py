@@ -1,7 +1,7 @@
-"""For those who have a Beam pipeline already: split, pack and tag as transforms, the model as a handler.
+"""Transforms for users' own Beam pipelines: splitting, packing and tagging, and a model handler for `RunInference`.
 
-Files are better tagged by `spanmarker tag --engine beam`, which resumes, and writes each row once. Here documents
-come out of a pipeline and go on in it:
+For files, prefer `spanmarker tag --engine beam`, which resumes and writes each row once. These transforms are for
+documents that a pipeline produces and whose annotations it processes further:
 
 >>> from apache_beam.options.pipeline_options import PipelineOptions
 >>> with beam.Pipeline("FnApiRunner", PipelineOptions([])) as pipeline:
@@ -17,12 +17,13 @@ come out of a pipeline and go on in it:
 a 0 12 Barack Obama
 a 20 25 Paris
 
-or, in one step, `documents | RunInference(SpanMarkerModelHandler())`.
+Alternatively, in one step: `documents | RunInference(SpanMarkerModelHandler())`.
 
-Elements: a document is `(document_id, text)`, two strings. Its sentences are `(document_id, RecordBatch)` with the
-rows of SENTENCES, its samples the same with those of SAMPLES (`schemas`), and what comes of it is a dict, `Tagged`.
-One that fails goes on as `(document_id, Reject)` and ends as a `Tagged` that says why: as many come out as went in.
-An element is a whole document; one of many megabytes is for `spanmarker tag`, which takes it in parts.
+Elements: a document is `(document_id, text)`, two strings. Its sentences are `(document_id, RecordBatch)` with rows of
+SENTENCES, and its samples the same with rows of SAMPLES (`schemas`). The result is a dict, `Tagged`. A document that
+fails continues as `(document_id, Reject)` and ends as a `Tagged` with the reason, so every input element yields one
+output element. An element holds a whole document; for documents of many megabytes use `spanmarker tag`, which processes
+them in parts.
 """
 
 import threading
@@ -46,13 +47,19 @@ from spanmarker_core.errors import CodedError
 from spanmarker_core.inference.tagger import Tagger, load
 from spanmarker_core.windows.packer import Context, Packer
 
-#: Characters of text that go through the model together, about: enough to fill its batches.
+#: Approximate number of characters that the model processes together: enough to fill its batches.
 BATCH_CHARACTERS = 1 << 16
-_busy = threading.Lock()  # A model is made for one thread at a time, and runners have several.
+_busy = threading.Lock()  # A model must be used by one thread at a time, and runners use several.
 
 
 class Reject(TypedDict):
-    """Why a document has no annotations; as in the columns of REJECTS."""
+    """Why a document has no annotations.
+
+    Attributes:
+        stage: pipeline stage in which the document failed.
+        code: stable error code.
+        message: text of the error.
+    """
 
     stage: str
     code: str
@@ -60,7 +67,13 @@ class Reject(TypedDict):
 
 
 class Tagged(TypedDict):
-    """What comes of a document: rows of ANNOTATIONS as dicts; `reject` is None or says why there are none."""
+    """The result for one document.
+
+    Attributes:
+        document_id: id of the document.
+        annotations: rows of ANNOTATIONS as dicts; empty if the document was rejected.
+        reject: None, or the reason for the rejection.
+    """
 
     document_id: str
     annotations: list[dict[str, Any]]
@@ -71,10 +84,10 @@ Part: TypeAlias = pa.RecordBatch | Reject
 
 
 class SplitSentences(beam.PTransform):
-    """Documents -> their sentences.
+    """Splits documents into sentences.
 
     Args:
-        language: as `--language`.
+        language: language of the texts, for the sentence splitter.
     """
 
     def __init__(self, language: str = "en") -> None:
@@ -82,15 +95,15 @@ class SplitSentences(beam.PTransform):
         self.language = language
 
     def expand(self, documents: beam.PCollection) -> beam.PCollection:
-        """Apply it."""
+        """Apply the transform to a collection of documents."""
         return documents | beam.Map(_sentences, self.language)
 
 
 class PackSamples(beam.PTransform):
-    """Sentences of a document -> its samples. Needs no GPU, and of the model only its tokenizer.
+    """Packs the sentences of a document into samples. Needs no GPU, and only the tokenizer of the model.
 
     Args:
-        model: folder of the bundle, there on every worker; None is the bundled one.
+        model: folder of the bundle, available on every worker; None selects the bundled model.
     """
 
     def __init__(self, model: str | None = None) -> None:
@@ -98,19 +111,23 @@ class PackSamples(beam.PTransform):
         self.model = model
 
     def expand(self, sentences: beam.PCollection) -> beam.PCollection:
-        """Apply it."""
+        """Apply the transform to a collection of sentences."""
         return sentences | beam.Map(_samples, self.model)
 
 
 class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
-    """The model for Beam's `RunInference`: a document in, a `Tagged` out.
+    """Model handler for Beam's `RunInference`: takes documents and returns a `Tagged` for each.
 
     Args:
-        model: folder of the bundle, there on every worker; None is the bundled one.
-        device, dtype, gate: as in `spanmarker_core.load`.
-        language, decoder, threshold: as in `Tagger.tag_text`.
-        threads: CPU threads of a worker process; 0 leaves them as they are.
-        batch_characters: characters of text that go through the model together, about.
+        model: folder of the bundle, available on every worker; None selects the bundled model.
+        device: "cpu", "cuda", "cuda:1", … or "auto".
+        dtype: number format of the model: "float32", "bfloat16" or "int8".
+        gate: "auto", "on" or "off": whether only spans that pass the gate are scored.
+        language: language of the texts, for the sentence splitter.
+        decoder: name of the decoder; None selects that of the bundle.
+        threshold: minimum score of an entity; None selects that of the bundle.
+        threads: CPU threads per worker process; 0 leaves the setting unchanged.
+        batch_characters: approximate number of characters that the model processes together.
     """
 
     def __init__(
@@ -132,10 +149,10 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
         self.threads, self.batch_characters = threads, batch_characters
 
     def load_model(self) -> Tagger:
-        """Load the model; Beam keeps it for all that runs in the process.
+        """Load the model. Beam shares it among all threads of the process.
 
         Raises:
-            CodedError: what is wrong with the bundle or the device.
+            CodedError: `bundle.*` for an invalid bundle, or the code of an unusable device.
         """
         if self.threads:
             import torch
@@ -146,15 +163,20 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
     def run_inference(
         self, batch: Sequence[Any], model: Tagger, inference_args: dict[str, Any] | None = None
     ) -> Iterator[Tagged]:
-        """Yield what comes of each document, in order. One that fails costs no other.
+        """Yield the result for each document, in order. A failed document does not affect the others.
+
+        Args:
+            batch: the elements.
+            model: the tagger from `load_model`.
+            inference_args: unused; Beam passes it to every handler.
 
         Raises:
-            CodedError: `model.broken`, or what is wrong with the decoder or the threshold: no document is to blame.
+            CodedError: `model.broken`, or an invalid decoder or threshold; the cause is not a document.
         """
         with _busy:
             parts = [(document_id, part) for document_id, part in map(self.prepare, batch)]
             good = [part for _, part in parts if isinstance(part, pa.RecordBatch)]
-            results = iter(list(self._tag(good, model)))  # while the lock is held
+            results = iter(list(self._tag(good, model)))  # complete the list while the lock is held
         for document_id, part in parts:
             found = next(results) if isinstance(part, pa.RecordBatch) else part
             if isinstance(found, list):
@@ -171,11 +193,11 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
         return _samples(_sentences(element, self.language), self.model)
 
     def size(self, element: Any) -> int:
-        """Return about how many characters the model will read for an element."""
+        """Return the approximate number of characters that the model reads for an element."""
         return len(element[1]) if isinstance(element[1], str) else 1
 
     def batch_elements_kwargs(self) -> Mapping[str, Any]:
-        """Batches of so many characters, not so many documents."""
+        """Return arguments that limit batches by characters instead of documents."""
         size: Callable[[Any], int] = self.size
         return {
             "min_batch_size": self.batch_characters,
@@ -184,18 +206,18 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
         }
 
     def get_num_bytes(self, batch: Sequence[Any]) -> int:
-        """Return about the size of a batch; Beam itself would pickle it to find out."""
+        """Return the approximate size of a batch in bytes. Beam would pickle the batch to measure it."""
         return sum(map(self.size, batch))
 
     def get_metrics_namespace(self) -> str:
-        """Return the name under which Beam counts."""
+        """Return the namespace of the Beam metrics."""
         return "spanmarker"
 
     def _tag(self, samples: list[pa.RecordBatch], model: Tagger) -> Iterator[list[dict[str, Any]] | Reject]:
-        """Yield the rows of each document; where tagging fails, that of halves, until who fails is alone."""
+        """Yield the rows of each document. A failing batch is halved until the failing document is alone."""
 
         def work(start: int, end: int) -> list[list[dict[str, Any]]]:
-            # Documents are told apart by their places: ids need not be unique.
+            # Documents are identified by position, because ids need not be unique.
             placed = [_with_id(part, str(place)) for place, part in enumerate(samples[start:end])]
             found = tag(pa.concat_batches([SAMPLES.empty(), *placed]), model, self.decoder, self.threshold)
             rows: list[list[dict[str, Any]]] = [[] for _ in placed]
@@ -220,21 +242,23 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
 
 
 class _SamplesHandler(SpanMarkerModelHandler):
-    """The same for documents that are packed already."""
+    """Model handler for documents that are already packed."""
 
     def prepare(self, element: Any) -> tuple[str, Part]:
         return element
 
     def size(self, element: Any) -> int:
         part = element[1]
-        return len(part["token_ids"].flatten()) * 4 if isinstance(part, pa.RecordBatch) else 1  # about 4 letters each
+        # A token has about 4 characters.
+        return len(part["token_ids"].flatten()) * 4 if isinstance(part, pa.RecordBatch) else 1
 
 
 class TagSamples(beam.PTransform):
-    """Samples of a document -> a `Tagged`, with the rows that `spanmarker tag` writes.
+    """Tags the samples of a document and returns a `Tagged` with the rows that `spanmarker tag` would write.
 
     Args:
-        model, options: as in `SpanMarkerModelHandler`.
+        model: folder of the bundle, available on every worker; None selects the bundled model.
+        options: keyword arguments of `SpanMarkerModelHandler`.
     """
 
     def __init__(self, model: str | None = None, **options: Any) -> None:
@@ -242,12 +266,12 @@ class TagSamples(beam.PTransform):
         self.handler = _SamplesHandler(model, **options)
 
     def expand(self, samples: beam.PCollection) -> beam.PCollection:
-        """Apply it."""
+        """Apply the transform to a collection of samples."""
         return samples | RunInference(self.handler)
 
 
 def _sentences(document: tuple[str, Any], language: str) -> tuple[str, Part]:
-    """Split a document."""
+    """Split a document into sentences."""
     document_id, text = document
     if not isinstance(text, str):
         code, what = ("null_text", "null") if text is None else ("not_text", f"{type(text).__name__}, not a string")
@@ -260,7 +284,7 @@ def _sentences(document: tuple[str, Any], language: str) -> tuple[str, Part]:
 
 
 def _samples(sentences: tuple[str, Part], model: str | None) -> tuple[str, Part]:
-    """Pack a document."""
+    """Pack the sentences of a document into samples."""
     document_id, part = sentences
     if not isinstance(part, pa.RecordBatch):
         return sentences
@@ -273,7 +297,7 @@ def _samples(sentences: tuple[str, Part], model: str | None) -> tuple[str, Part]
 
 @lru_cache(maxsize=4)
 def _packer(model: str | None) -> tuple[Packer, Context]:
-    """Return the packer of a bundle, read once a process."""
+    """Return the packer of a bundle, read once per process."""
     config = read_info(model or bundled_model_path()).config
     return read_packer(model or bundled_model_path(), config), config.context
 

@@ -1,13 +1,14 @@
-"""The Dask engine: shard tasks on the workers of a Dask scheduler, or of a cluster on this machine.
+"""The Dask engine: runs shard tasks on the workers of a Dask scheduler or of a local cluster.
 
-A worker process loads the model once, by path, when it is first asked for it (`worker.model_for`); one that joins
-later does so at its first shard. A plugin would stay with the scheduler if the driver is killed, and load the model
-of a dead job into each new worker that others share. A scheduler knows of at most `IN_FLIGHT` shards a worker.
+A worker process loads the model once, by path, when its first request arrives (`pipelines.shards.worker`); a worker
+that joins later loads it with its first shard. A worker plugin would stay registered with the scheduler if the driver
+is killed, and would load the model of a dead job into every new worker of a shared cluster. The scheduler holds at most
+`IN_FLIGHT` shards per worker.
 
-Start workers with one thread each, `dask worker tcp://HOST:8786 --nthreads 1`, and with `--resources GPU=1` where
-tagging is to run: a process tags one shard at a time. Under a nanny, Dask's default, a worker that ends is replaced.
-How long a worker may be silent before its shard is tried elsewhere is the scheduler's to say, 5 minutes by default:
-start it with DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL=60s in its environment.
+Start workers with one thread each, `dask worker tcp://HOST:8786 --nthreads 1`, and with `--resources GPU=1` on machines
+that tag: a process tags one shard at a time. A nanny, Dask's default, replaces workers that end. The scheduler decides
+how long a worker may be silent before its shard is retried elsewhere, 5 minutes by default; to change this, start the
+scheduler with DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL=60s in its environment.
 """
 
 import asyncio
@@ -38,28 +39,35 @@ from schemas.manifest import Entry
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
-#: Seconds a run waits for a worker that can take its shards, as while a cluster is scaled up.
+#: Seconds to wait for a worker that can take shards, for example while a cluster scales up.
 NO_WORKER_SECONDS = 120.0
-#: Shards that a worker has or is about to get, so that it need not wait for the next one.
+#: Shards assigned per worker, including the next one, so that no worker waits for work.
 IN_FLIGHT = 2
-_LOOK_SECONDS = 2.0  # between looks at which workers there are
-_PATIENCE = 60.0  # with a scheduler or a worker that does not answer
+_LOOK_SECONDS = 2.0  # between polls of the list of workers
+_PATIENCE = 60.0  # timeout in seconds for answers of the scheduler or a worker
 _CONNECT_SECONDS = 10.0
 _LOCAL_CONFIG = {
     "distributed.scheduler.worker-ttl": "60s",
-    # A shard is given up after TRIES deaths; Dask's own count also blames those that waited on the same worker.
+    # A shard is given up after TRIES deaths of its worker. Dask's own count also blames shards that were only queued
+    # on that worker.
     "distributed.scheduler.allowed-failures": 10,
 }
 
 
 def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Listener) -> None:
-    """Run `shards` on the workers of `settings.scheduler` that have `settings.resources`.
+    """Process `shards` on the workers of `settings.scheduler` that offer `settings.resources`.
+
+    Args:
+        shards: pending shards.
+        task: the shard task.
+        settings: scheduler, resources, and the size of a local cluster.
+        listener: handler of the run's events.
 
     Raises:
-        CodedError: a fault of the job (model, device), raised in a worker.
+        CodedError: an error of the job (model, device), raised in a worker.
         PipelineError: `engine.not_started`, `engine.not_reached`, `engine.no_worker`, `engine.lost`,
             `worker.start_failed`, `worker.other_version`, `output.not_shared`, `output.not_seen`; `shards.failed` after
-            all others are done, or when there is no use in going on.
+            all other shards are done, or after too many failures in a row.
     """
     refuse_memory(task)
     with silence_logging_cmgr(logging.CRITICAL), _scheduler(settings) as address:
@@ -74,7 +82,7 @@ def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Liste
 
 
 async def _run(driver: "_Driver") -> None:
-    """Run the driver; SIGTERM cancels it, since an exception out of a signal handler may strike anywhere in a loop."""
+    """Run the driver. SIGTERM cancels its task: an exception from a signal handler could hit any point of the loop."""
     before, main = signal.getsignal(signal.SIGTERM), asyncio.current_task()
     here = threading.current_thread() is threading.main_thread()
     if here and main is not None:
@@ -89,7 +97,7 @@ async def _run(driver: "_Driver") -> None:
 
 @contextmanager
 def _scheduler(settings: Settings) -> Iterator[str]:
-    """Yield the address of a scheduler; one on this machine ends with the block."""
+    """Yield the address of a scheduler; a local one is closed with the block."""
     if settings.scheduler:
         yield settings.scheduler
         return
@@ -103,10 +111,10 @@ def _scheduler(settings: Settings) -> Iterator[str]:
                 LocalCluster(
                     n_workers=settings.workers,
                     threads_per_worker=1,
-                    dashboard_address="127.0.0.1:0",  # any free port, for what is served there without a dashboard
+                    dashboard_address="127.0.0.1:0",  # any free port; Dask listens there even without a dashboard
                     scheduler_kwargs={"dashboard": False},
                     resources=settings.resources or None,
-                    memory_limit=0,  # Dask would pause a worker at a share of the machine's; see --worker-memory
+                    memory_limit=0,  # --worker-memory sets the limit; Dask's own would pause workers
                     silence_logs=logging.CRITICAL,
                     preload=__name__,
                 )
@@ -121,11 +129,11 @@ class _ShardInFlight:
     """A shard that is not done yet."""
 
     shard: Shard
-    worker: str = ""  # that last began it
-    elsewhere: set[str] = field(default_factory=set)  # the workers that may take it; empty is all
-    begun: bool = False  # whether a worker has begun the attempt that is under way
+    worker: str = ""  # the worker that last began it
+    elsewhere: set[str] = field(default_factory=set)  # workers that may take it; empty: all
+    begun: bool = False  # whether a worker has begun the current attempt
     given_up: bool = False
-    careful: bool = False  # whether the attempt under way is the last one, which rejects what ends a process
+    careful: bool = False  # whether the current attempt is the last, which rejects documents that end the process
 
 
 @dataclass
@@ -135,24 +143,24 @@ class _Driver:
     settings: Settings
     listener: Listener
     address: str
-    workers: set[str] = field(default_factory=set)  # that have what is asked for
-    checked: set[str] = field(default_factory=set)  # that run this version of the package
-    replaced: set[str] = field(default_factory=set)  # that are being replaced
+    workers: set[str] = field(default_factory=set)  # workers that offer the requested resources
+    checked: set[str] = field(default_factory=set)  # workers that run this version of the package
+    replaced: set[str] = field(default_factory=set)  # workers that are being replaced
     lanes: set[asyncio.Task[None]] = field(default_factory=set)
     under_way: dict[int, tuple[_ShardInFlight, Future[Any]]] = field(default_factory=dict)  # by number of the attempt
-    loading: dict[str, tuple[float, asyncio.Task[Any]]] = field(default_factory=dict)  # worker -> since when, answer
+    loading: dict[str, tuple[float, asyncio.Task[Any]]] = field(default_factory=dict)  # worker -> start time, request
     failed_starts: int = 0
     attempts: int = 0
     announced: bool = False
-    seen: bool = False  # whether what workers commit is found from here
+    seen: bool = False  # whether the driver can read files that workers commit
     exhausted: bool = False
 
     async def run(self) -> None:
-        """Keep `IN_FLIGHT` lanes of shards going for each worker there is, until there are no more shards."""
+        """Run `IN_FLIGHT` lanes of shards per worker until no shards are left."""
         self.client = Client(self.address, asynchronous=True, timeout=_CONNECT_SECONDS, set_as_default=False)
         try:
             await self.client
-        except (OSError, ValueError, TypeError, RuntimeError) as error:  # also for tls:// without its certificates
+        except (OSError, ValueError, TypeError, RuntimeError) as error:  # also raised for tls:// without certificates
             await self.client.close()
             raise PipelineError("engine.not_reached", address=self.address, reason=_words(error)) from error
         self.tries = Tries(self.listener)
@@ -168,7 +176,7 @@ class _Driver:
                         self.group.create_task(self._cancel(future))
                 if self.workers and not self.announced:
                     await self._announce()
-                # A cluster that scales itself up from nothing needs to see work to do so.
+                # A cluster that scales up from zero workers does so only when work is queued.
                 while (self.announced or not self.workers) and not self.exhausted and len(self.lanes) < self._width:
                     lane = self.group.create_task(self._lane())
                     self.lanes.add(lane)
@@ -183,7 +191,7 @@ class _Driver:
         return IN_FLIGHT * max(1, len(self.workers))
 
     async def _look(self) -> None:
-        """See which workers have what is asked for; refuse those with another version of the package."""
+        """Update the set of workers that offer the requested resources; reject other versions of the package."""
         with self._losing():
             found = (await asyncio.wait_for(self.client.scheduler.identity(), _PATIENCE))["workers"]
         asked = self.settings.resources
@@ -205,7 +213,7 @@ class _Driver:
             )
         self.checked &= self.workers
         if new := self.workers - self.checked:
-            # By a function of Python's own: what is pickled by one version may not be readable by another.
+            # Call a function of the standard library: another version may be unable to unpickle our own functions.
             for worker, there in (await self._ask(new, pkgutil.resolve_name, "pipelines:CODE_VERSION")).items():
                 if isinstance(there, str | ImportError | AttributeError):
                     if there != self.task.code:
@@ -213,7 +221,7 @@ class _Driver:
                     self.checked.add(worker)
 
     async def _announce(self) -> None:
-        """Load the model everywhere, refuse what is wrong with it, and say what the workers run on."""
+        """Load the model on all workers, raise errors of the model, and report the workers' environment."""
         for worker in self.workers - self.loading.keys():
             self.loading[worker] = time.monotonic(), asyncio.create_task(self._run_on(worker, facts_here, self.task))
         await asyncio.wait([request for _, request in self.loading.values()], timeout=_PATIENCE)
@@ -233,9 +241,9 @@ class _Driver:
             where = {"dask": dask.__version__, "scheduler": self.address, "workers": str(len(self.workers))}
             self.listener.started(ready | where)
             self.announced = True
-            for _, request in self.loading.values():  # They go on loading, and take their first shard after it.
+            for _, request in self.loading.values():  # They continue loading, and take their first shard afterwards.
                 request.cancel()
-        elif answers:  # They died, and may be replaced. Those that gave no answer are still loading.
+        elif answers:  # The workers died and may be replaced. Those without an answer are still loading.
             self.failed_starts += 1
             if self.failed_starts >= TRIES:
                 worker, error = next(iter(answers.items()))
@@ -247,7 +255,7 @@ class _Driver:
                     raise PipelineError("worker.start_failed", reason=reason)
 
     async def _ask(self, workers: Iterable[str], function: Callable[..., Any], *args: Any) -> dict[str, Any]:
-        """Return what `function` returned or raised on each worker that answers in time."""
+        """Return the result or exception of `function` for each worker that answers in time."""
         asked = {asyncio.create_task(self._run_on(worker, function, *args)): worker for worker in workers}
         done, late = await asyncio.wait(asked, timeout=_PATIENCE)
         for request in late:
@@ -259,11 +267,11 @@ class _Driver:
         return (await self.client.run(function, *args, workers=[worker], on_error="return"))[worker]
 
     async def _cancel(self, future: Future[Any]) -> None:
-        with suppress(OSError):  # If the scheduler is gone, whoever waits for the future hears of it.
+        with suppress(OSError):  # If the scheduler is gone, the code that awaits the future receives the error.
             await self.client.cancel([future])
 
     async def _lane(self) -> None:
-        """Bring one shard after another to its end, while there are lanes for it."""
+        """Process one shard after another, as long as the number of lanes is within the limit."""
         while len(self.lanes) <= self._width:
             self.tries.check()
             if (shard := next(self.shards, None)) is None:
@@ -275,10 +283,11 @@ class _Driver:
                 pass
 
     async def _attempt(self, work: _ShardInFlight) -> bool:
-        """Try a shard once; return whether that was the last time."""
+        """Try a shard once and return whether no further attempt is needed."""
         self.attempts += 1
         number, name, work.begun = self.attempts, work.shard.name, False
-        # Not as a wish (allow_other_workers): Dask forgets a task that had one while there was no worker at all.
+        # Restrict the workers strictly, without allow_other_workers: Dask loses a task with a mere preference if there
+        # were no workers for a while.
         failures, work.careful = self.tries.failures(name), self.tries.is_last(name)
         work.elsewhere = self.workers - {work.worker} if failures else set()
         future = self.client.submit(
@@ -288,7 +297,8 @@ class _Driver:
             self.topic,
             number,
             work.careful,
-            key=("spanmarker-shard", self.client.id, name, number),  # one name for all: a scheduler keeps each for ever
+            # One name for all shards: the scheduler keeps every name forever.
+            key=("spanmarker-shard", self.client.id, name, number),
             resources=self.settings.resources or None,
             workers=list(work.elsewhere) or None,
             priority=failures,
@@ -303,11 +313,11 @@ class _Driver:
             if self._nowhere(work) or self._needs_care(work):
                 return False
             raise PipelineError("engine.lost", address=self.address, reason=error.reason) from error
-        except OSError as error:  # Results come by way of the scheduler.
+        except OSError as error:  # Results arrive through the scheduler.
             raise PipelineError("engine.lost", address=self.address, reason=_words(error)) from error
         except KilledWorker:
             return self._failed(work, "it, or a shard that waited beside it, ended one worker after another")
-        except Exception as error:  # of Dask, such as one over what can't be unpickled
+        except Exception as error:  # an error of Dask, for example in unpickling
             return self._failed(work, _words(error))
         finally:
             del self.under_way[number]
@@ -315,7 +325,7 @@ class _Driver:
         return await self._came_of(work, outcome, worker, done)
 
     async def _came_of(self, work: _ShardInFlight, outcome: Outcome, worker: str, done: Done) -> bool:
-        """Take note of an outcome; return whether the shard has come to its end."""
+        """Record the outcome of an attempt and return whether the shard needs no further attempt."""
         work.worker, name = worker, work.shard.name
         if isinstance(outcome.value, CodedError):
             raise outcome.value
@@ -327,12 +337,13 @@ class _Driver:
             self.listener.progressed(name, *done)
             self.listener.finished(outcome.value, work.shard.n_bytes, worker)
             return True
-        if outcome.kind == "changed":  # Another try would find the same.
+        if outcome.kind == "changed":  # A retry would fail in the same way.
             self.tries.never(name, outcome.value)
             return True
         if outcome.kind == "broken" and worker not in self.replaced:
             self.replaced.add(worker)
-            with suppress(OSError, ValueError):  # by its nanny, or, told to end, by who started it
+            # The nanny restarts the worker; without a nanny, its supervisor must do so.
+            with suppress(OSError, ValueError):
                 await self.client.restart_workers([worker], timeout=_PATIENCE, raise_for_error=False)
             self.replaced.discard(worker)
         return self._failed(work, outcome.value)
@@ -341,7 +352,7 @@ class _Driver:
         return bool(work.elsewhere) and work.elsewhere.isdisjoint(self.workers)
 
     def _needs_care(self, work: _ShardInFlight) -> bool:
-        """Tell whether the attempt that Dask goes on with elsewhere is the last one and doesn't know it."""
+        """Return whether Dask has moved the last attempt to another worker without marking it as careful."""
         return self.tries.is_last(work.shard.name) and not work.careful
 
     def _failed(self, work: _ShardInFlight, reason: str) -> bool:
@@ -349,7 +360,7 @@ class _Driver:
         return work.given_up
 
     def _hear(self, event: tuple[float, tuple[int, str, Done | None]]) -> None:
-        """Take a worker's word on its attempt: that it has begun it, or what it has done since the last word."""
+        """Handle a message from a worker: an attempt has begun, or has progressed since the last message."""
         number, worker, done = event[1]
         if number not in self.under_way:
             return
@@ -357,7 +368,7 @@ class _Driver:
         if done is not None:
             self.listener.progressed(work.shard.name, *done)
             return
-        # Dask itself gives the shard of a worker that ended to another one, so a second beginning tells of the end.
+        # Dask reassigns the shard of a dead worker, so a second start of an attempt shows that its first worker died.
         lost = work.begun and self._failed(work, f"its worker {work.worker} ended or fell silent")
         work.worker, work.begun = worker, True
         if lost or self._needs_care(work):
@@ -372,7 +383,11 @@ class _Driver:
 
 
 def dask_setup(worker: object) -> None:
-    """Leave Ctrl-C, which reaches the whole group, to the driver. Called in each worker of a cluster of our own."""
+    """Ignore SIGINT, which reaches the whole process group, and leave it to the driver. Called in each local worker.
+
+    Args:
+        worker: the Dask worker; unused.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -1,4 +1,4 @@
-"""What the Dask engine runs in a worker."""
+"""Functions that the Dask engine runs in a worker."""
 
 import asyncio
 import time
@@ -10,26 +10,35 @@ from pipelines.shards.worker import Outcome, attempt, facts
 from pipelines.task import Task
 from schemas.shards import Shard
 
-_TELL_SECONDS = 2.0  # between words of a worker about its shard
+_TELL_SECONDS = 2.0  # seconds between progress messages
 
 Done = tuple[int, int, int]  # documents, words, bytes of text
 
 
 async def facts_here(task: Task) -> dict[str, str]:
-    """Run in a Dask worker: load the model beside its event loop, which goes on to tell the scheduler that it lives."""
+    """Load the model in a Dask worker and return the description of its environment.
+
+    Loading runs in a thread, so that the worker's event loop can keep sending heartbeats to the scheduler.
+
+    Args:
+        task: the shard task, which names the model.
+    """
     prepare_process(task.threads)
     return await asyncio.to_thread(facts, task)
 
 
 def attempt_here(shard: Shard, task: Task, topic: str, number: int, careful: bool) -> tuple[Outcome, str, Done]:
-    """Run in a Dask worker: attempt a shard, and return what came of it, where, and what was not told yet.
+    """Attempt a shard in a Dask worker.
 
     Args:
-        shard: what to do.
-        task: how.
-        topic: where the driver listens.
-        number: of the attempt.
-        careful: whether it is the shard's last one, as in `attempt`.
+        shard: the shard.
+        task: the shard task.
+        topic: Dask topic for progress messages to the driver.
+        number: number of the attempt, unique in the run.
+        careful: whether this is the last attempt, which rejects documents that end the process.
+
+    Returns:
+        The outcome, the address of the worker, and the progress not yet reported.
     """
     prepare_process(task.threads)
     worker = get_worker()
@@ -39,7 +48,7 @@ def attempt_here(shard: Shard, task: Task, topic: str, number: int, careful: boo
     def progress(documents: int, words: int, n_bytes: int) -> None:
         nonlocal untold, told
         state = worker.state.tasks.get(key)
-        if state is None or state.state == "cancelled":  # The driver has ended, or was ended.
+        if state is None or state.state == "cancelled":  # The driver has ended.
             raise RuntimeError("nobody waits for this shard any more")
         untold = untold[0] + documents, untold[1] + words, untold[2] + n_bytes
         if time.monotonic() - told > _TELL_SECONDS:
