@@ -1,1 +1,1 @@
-"""The commands of `spanmarker`, one a file. They import what they need when they run, so that --help is quick."""
+"""The commands of `spanmarker`, one per file. They import what they need when they run, so that --help is fast."""

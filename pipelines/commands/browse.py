@@ -1,4 +1,4 @@
-"""`spanmarker browse`: a page to look around in the rows."""
+"""`spanmarker browse`: a local web page for exploring an output."""
 
 from typing import Annotated
 
@@ -8,22 +8,22 @@ from pipelines.commands import options
 
 
 def browse(
-    output: Annotated[str, typer.Argument(help="The --output of a `spanmarker tag`, on this machine.")],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1; 0 takes one that is free.")] = 8420,
+    output: Annotated[str, typer.Argument(help="Output folder of `spanmarker tag`, on this machine.")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 selects a free one.")] = 8420,
     sources: Annotated[
         list[str] | None,
         typer.Option(
-            help="Folder or URL that the inputs are in: texts are read back from files below it. Repeat for more."
+            help="Folder or URL that contains the inputs: texts are read from files below it. Can be repeated."
         ),
     ] = None,
-    open: Annotated[bool, typer.Option(help="Show the page in the web browser.")] = True,
+    open: Annotated[bool, typer.Option(help="Open the page in the web browser.")] = True,
     storage_option: options.StorageOption = None,
 ) -> None:
-    """Look around in the entities, documents and rejects of an output: a page for a web browser on this machine.
+    """Explore the entities, documents and rejects of an output in a web browser on this machine.
 
-    It only reads, also while a run is writing there. Without --sources it shows entities and no texts: an output from
-    somebody else says itself where its documents came from, and could name any file or URL.
-    Whoever works on this machine can open the page while it is there. Ctrl-C ends it.
+    The command only reads, and can be used while a run is writing. Without --sources it shows entities but no texts: an
+    output from somebody else names the sources of its documents itself, and could name any file or URL.
+    All users of this machine can open the page while the command runs. Ctrl-C ends it.
     """
     from pipelines.browse.catalogue import LiveCatalogue, local_folder
     from pipelines.browse.queries import Database
@@ -34,7 +34,7 @@ def browse(
 
     use_options(storage_option or [])
     folder = local_folder(output)
-    print(f"Reading what is done in {folder}", flush=True)  # A second for ten thousand shards.
+    print(f"Reading what is done in {folder}", flush=True)  # takes one second for ten thousand shards
     live = LiveCatalogue(folder)
     identity = live.now().identity
     database = Database(folder)
@@ -51,7 +51,7 @@ def browse(
 
 
 def _show(url: str) -> None:
-    """Open a page in the user's web browser, where there is a screen: one in a terminal would take the terminal."""
+    """Open a URL in the user's graphical web browser. A browser in text mode would take over the terminal."""
     import os
     import sys
     import webbrowser

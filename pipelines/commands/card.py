@@ -1,4 +1,4 @@
-"""`spanmarker card`: a bundle's model card, written anew with what was not known, or was otherwise, in training."""
+"""`spanmarker card`: rewrites a bundle's model card with facts that were unknown or have changed since training."""
 
 from itertools import islice
 from typing import Annotated, Any
@@ -9,30 +9,40 @@ from spanmarker_core.errors import CoreError
 
 
 def card(
-    bundle: Annotated[str, typer.Argument(help="Folder of the bundle. Its model and digest stay as they are.")],
-    name: Annotated[str | None, typer.Option(help="Of the model.")] = None,
-    description: Annotated[str | None, typer.Option(help="What it is.")] = None,
-    licence: Annotated[str | None, typer.Option(help="Its licence, in words.")] = None,
-    licence_id: Annotated[str | None, typer.Option(help="Its licence, as model hubs name it: cc-by-4.0.")] = None,
-    language: Annotated[str | None, typer.Option(help="Language codes: en, or en,de.")] = None,
-    training_data: Annotated[str | None, typer.Option(help="Name and source of the data.")] = None,
-    data_licence: Annotated[str | None, typer.Option(help="Licence of the data, in words.")] = None,
-    dataset_id: Annotated[str | None, typer.Option(help="The data's repository on a hub: owner/name.")] = None,
+    bundle: Annotated[str, typer.Argument(help="Folder of the bundle. Its model and digest do not change.")],
+    name: Annotated[str | None, typer.Option(help="Name of the model.")] = None,
+    description: Annotated[str | None, typer.Option(help="Description of the model.")] = None,
+    licence: Annotated[str | None, typer.Option(help="Licence of the model, in plain text.")] = None,
+    licence_id: Annotated[
+        str | None, typer.Option(help="Licence identifier used by model hubs, such as cc-by-4.0.")
+    ] = None,
+    language: Annotated[str | None, typer.Option(help="Language codes, such as en or en,de.")] = None,
+    training_data: Annotated[str | None, typer.Option(help="Name and source of the training data.")] = None,
+    data_licence: Annotated[str | None, typer.Option(help="Licence of the training data, in plain text.")] = None,
+    dataset_id: Annotated[str | None, typer.Option(help="Repository of the data on a hub: owner/name.")] = None,
     encoder_name: Annotated[str | None, typer.Option(help="Name of the encoder.")] = None,
-    encoder_id: Annotated[str | None, typer.Option(help="The encoder's repository on a hub: owner/name.")] = None,
-    not_for: Annotated[str | None, typer.Option(help="What the model must not be used for.")] = None,
-    carbon_kg: Annotated[float | None, typer.Option(min=0, help="Kg of CO2 equivalents, as measured.")] = None,
-    carbon_source: Annotated[str | None, typer.Option(help="How that was measured.")] = None,
+    encoder_id: Annotated[str | None, typer.Option(help="Repository of the encoder on a hub: owner/name.")] = None,
+    not_for: Annotated[str | None, typer.Option(help="Uses that the model is not intended for.")] = None,
+    carbon_kg: Annotated[
+        float | None, typer.Option(min=0, help="Measured emissions, in kg of CO2 equivalents.")
+    ] = None,
+    carbon_source: Annotated[str | None, typer.Option(help="How the emissions were measured.")] = None,
     train: Annotated[
-        str | None, typer.Option(help="The data it was trained on, for counts and examples of each label.")
+        str | None, typer.Option(help="Training data of the model, for counts and examples of each label.")
     ] = None,
     dev: Annotated[
         str | None,
-        typer.Option(help="The data that chose its best epoch: tagged, for the density that run reports compare with."),
+        typer.Option(
+            help="Data that chose the best epoch. It is tagged to find the entity density that run reports compare "
+            "with."
+        ),
     ] = None,
     scheme: Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")] = None,
 ) -> None:
-    """Write a bundle's README.md anew from its facts and these, which are kept in its card.json. "" takes one back."""
+    """Rewrite a bundle's README.md from its stored facts and these options, which are saved in card.json.
+
+    Pass "" to remove a stored value.
+    """
     stated: dict[str, Any] = {
         "name": name,
         "description": description,
@@ -66,10 +76,10 @@ def card(
 
 
 def _summary(path: str, scheme: str | None, facts: dict[str, Any]) -> dict[str, Any]:
-    """Sum up training data, the first sentences of them where the model was trained on no more.
+    """Summarise the training data, limited to the sentences that the model was trained on.
 
     Raises:
-        CoreError: `card.other_data`, and those of reading them.
+        CoreError: `card.other_data`; `data.*` if the data cannot be read.
     """
     from spanmarker_core.data import read_annotated
     from spanmarker_core.data.summary import summarise
@@ -85,10 +95,10 @@ def _summary(path: str, scheme: str | None, facts: dict[str, Any]) -> dict[str, 
 
 
 def _density(bundle: str, path: str, scheme: str | None) -> dict[str, Any] | None:
-    """Tag dev data with the bundle, as the end of a training does, and return the fact; None where they are too few.
+    """Tag the dev data with the bundle, as training does at its end, and return the entity density, if measurable.
 
     Raises:
-        CoreError: `card.other_data`, and those of reading them.
+        CoreError: `card.other_data`; `data.*` if the data cannot be read.
     """
     from spanmarker_core import load
     from spanmarker_core.data import read_annotated

@@ -1,4 +1,4 @@
-"""`spanmarker compare`: two evaluation reports side by side."""
+"""`spanmarker compare`: compares two evaluation reports."""
 
 from typing import Annotated
 
@@ -6,13 +6,13 @@ import typer
 
 
 def compare(
-    first: Annotated[str, typer.Argument(help="Folder of a report that `spanmarker evaluate --report` wrote.")],
-    second: Annotated[str, typer.Argument(help="Folder of another one, on the same data.")],
+    first: Annotated[str, typer.Argument(help="Report folder of `spanmarker evaluate --report`.")],
+    second: Annotated[str, typer.Argument(help="Report folder of the second model, on the same data.")],
     report: Annotated[
         str | None, typer.Option(help="Folder for comparison.html, comparison.md and comparison.json.")
     ] = None,
 ) -> None:
-    """Say how much the second model differs from the first, how sure that is, and which entities were won and lost."""
+    """Compare two models: difference of scores, its statistical significance, and the entities fixed and regressed."""
     from contextlib import nullcontext
 
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""`spanmarker evaluate`: how good a model is on annotated sentences."""
+"""`spanmarker evaluate`: scores a model on annotated sentences."""
 
 from typing import Annotated
 
@@ -15,17 +15,19 @@ def evaluate(
     ] = None,
     train: Annotated[
         str | None,
-        typer.Option(help="Data the model was trained on: --report tells seen from unseen forms and words by it."),
+        typer.Option(
+            help="Training data of the model; --report uses it to separate seen from unseen entities and words."
+        ),
     ] = None,
     decoder: Annotated[
-        str | None, typer.Option(help="flat.v1, nested.v1 or all.v1.  [default: as the model says]")
+        str | None, typer.Option(help="flat.v1, nested.v1 or all.v1.  [default: as stored in the model]")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Least score, 0 to 1.  [default: as the model says]")
+        float | None, typer.Option(min=0, max=1, help="Minimum score, 0 to 1.  [default: as stored in the model]")
     ] = None,
     gate: Annotated[
         str,
-        typer.Option(help="auto, on or off: score only spans that the gate lets pass, as trained, always, never."),
+        typer.Option(help="Score only spans that pass the gate: auto (as trained), on (always) or off (never)."),
     ] = "auto",
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32; bfloat16 or int8, which change scores.")] = "float32",
@@ -66,7 +68,7 @@ def evaluate(
         result = score(tagger, sentences, decoder=decoder, threshold=threshold)
         seconds = monotonic() - began
     else:
-        with report_folder(folder):  # last of the checks: it makes the folder
+        with report_folder(folder):  # last of the checks, because it creates the folder
             analysis, seconds = analysed(folder, tagger, sentences, training, decoder=decoder, threshold=threshold)
         result = analysis.result()
     candidates = tagger.work["candidates"]

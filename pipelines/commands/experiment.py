@@ -1,4 +1,4 @@
-"""`spanmarker experiment`: data sets x configurations x sizes x seeds, from one job file."""
+"""`spanmarker experiment`: runs data sets x configurations x sizes x seeds from one job file."""
 
 from typing import Annotated, Any
 
@@ -6,24 +6,28 @@ import typer
 
 
 def experiment(
-    job: Annotated[str, typer.Argument(help="TOML file: data sets, configurations, sizes, seeds, comparisons.")],
-    data: Annotated[str | None, typer.Option(help="Folder that holds a folder of each data set.")] = None,
+    job: Annotated[str, typer.Argument(help="TOML file with data sets, configurations, sizes, seeds and comparisons.")],
+    data: Annotated[str | None, typer.Option(help="Folder with one subfolder per data set.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Folder of a pretrained encoder.")] = None,
-    output: Annotated[str | None, typer.Option(help="Folder of the runs and the results.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Runs at once.  [default: 1]")] = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads a run.  [default: the cores, shared]")] = None,
+    output: Annotated[str | None, typer.Option(help="Folder for the runs and the results.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of concurrent runs.  [default: 1]")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="CPU threads per run.  [default: the cores divided by the workers]")
+    ] = None,
     keep_models: Annotated[
-        bool | None, typer.Option("--keep-models/--no-keep-models", help="Keep the weights.  [default: no]")
+        bool | None, typer.Option("--keep-models/--no-keep-models", help="Keep the model weights.  [default: no]")
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Only runs whose DATASET/CONFIG/SIZE/SEED begins so. Repeat for more."),
+        typer.Option(help="Execute only runs whose DATASET/CONFIG/SIZE/SEED starts with this. Can be repeated."),
     ] = None,
-    redo: Annotated[list[str] | None, typer.Option(help="Make runs whose name begins so anew. Repeat it.")] = None,
+    redo: Annotated[
+        list[str] | None, typer.Option(help="Repeat runs whose name starts with this. Can be repeated.")
+    ] = None,
 ) -> None:
-    """Train and score all configurations on the same data with the same seeds, and say which differences are real.
+    """Train and score all configurations on the same data with the same seeds, and test the differences.
 
-    The same command goes on where the last one ended.
+    Running the same command again resumes the experiment.
     """
     options: dict[str, Any] = {name: value for name, value in locals().items() if name != "job"}
 

@@ -1,4 +1,4 @@
-"""`spanmarker import-checkpoint`: a checkpoint of the span_marker library as a bundle."""
+"""`spanmarker import-checkpoint`: converts a checkpoint of the span_marker library to a bundle."""
 
 from typing import Annotated
 
@@ -7,9 +7,9 @@ import typer
 
 def import_checkpoint(
     source: Annotated[str, typer.Argument(help="Folder saved by the span_marker library.")],
-    output: Annotated[str, typer.Argument(help="Folder for the bundle; must not exist or be empty.")],
+    output: Annotated[str, typer.Argument(help="Folder for the bundle; must be empty or not exist.")],
 ) -> None:
-    """Turn a span_marker checkpoint into a bundle that loads with the network off. Reads weights only."""
+    """Convert a span_marker checkpoint to a bundle that loads without network access. Runs no code from it."""
     from rich.console import Console
 
     from pipelines.output.overwrite import refuse_bundle

@@ -1,4 +1,4 @@
-"""Options that `spanmarker tag` and `spanmarker prepare` share, as the fields of `jobs.CorpusJob`."""
+"""Options shared by `spanmarker tag` and `spanmarker prepare`, the fields of `pipelines.jobs.base.CorpusJob`."""
 
 from typing import Annotated
 
@@ -6,34 +6,40 @@ import typer
 
 Input = Annotated[
     list[str] | None,
-    typer.Option(help="Input files: a pattern such as 'docs/*.parquet', local or an fsspec URL. Repeat for more."),
+    typer.Option(help="Input files: a glob pattern such as 'docs/*.parquet', local or an fsspec URL. Can be repeated."),
 ]
 Model = Annotated[str | None, typer.Option(help="Model bundle.  [default: the bundled model]")]
-Job = Annotated[str | None, typer.Option(help="TOML file with any of these options; options given here win.")]
+Job = Annotated[
+    str | None, typer.Option(help="TOML file with any of these options; options on the command line take precedence.")
+]
 IdColumn = Annotated[str | None, typer.Option(help="Column or JSON key of the ids.  [default: id]")]
 TextColumn = Annotated[str | None, typer.Option(help="Column or JSON key of the texts.  [default: text]")]
-Language = Annotated[str | None, typer.Option(help="Language, for the sentence splitter.  [default: en]")]
-Engine = Annotated[str | None, typer.Option(help="Where shards run: local, dask or beam.  [default: local]")]
+Language = Annotated[str | None, typer.Option(help="Language of the texts, for the sentence splitter.  [default: en]")]
+Engine = Annotated[str | None, typer.Option(help="Where shards are processed: local, dask or beam.  [default: local]")]
 Threads = Annotated[
-    int | None, typer.Option(help="CPU threads a worker.  [default: the cores shared among the workers]")
+    int | None, typer.Option(help="CPU threads per worker.  [default: the cores divided by the workers]")
 ]
-MaxShardBytes = Annotated[int | None, typer.Option(help="Bytes of text in a unit of work, about.  [default: 4194304]")]
+MaxShardBytes = Annotated[
+    int | None, typer.Option(help="Approximate size of a shard, in bytes of text.  [default: 4194304]")
+]
 Scheduler = Annotated[
     str | None,
-    typer.Option(help="Dask: tcp://HOST:PORT of a scheduler.  [default: a cluster on this machine]"),
+    typer.Option(help="Dask: address of a scheduler, tcp://HOST:PORT.  [default: a cluster on this machine]"),
 ]
 StorageOption = Annotated[
     list[str] | None,
-    typer.Option(help="KEY=VALUE, or PROTOCOL.KEY=VALUE, for the object store's library. Repeat for more."),
+    typer.Option(help="KEY=VALUE or PROTOCOL.KEY=VALUE for the object store's library. Can be repeated."),
 ]
 ShardTimeout = Annotated[
-    float | None, typer.Option(help="Seconds after which the worker of a shard is replaced.  [default: never]")
+    float | None,
+    typer.Option(help="Time limit per shard in seconds; a worker that exceeds it is replaced.  [default: none]"),
 ]
 WorkerMemory = Annotated[
-    str | None, typer.Option(help="Memory at which a worker is replaced, such as 4GB.  [default: none]")
+    str | None,
+    typer.Option(help="Memory limit per worker, such as 4GB; a worker that exceeds it is replaced.  [default: none]"),
 ]
 Force = Annotated[
-    bool | None, typer.Option("--force", help="Do everything anew, also where the output is of another job.")
+    bool | None, typer.Option("--force", help="Start from scratch, even if the output belongs to another job.")
 ]
-Metrics = Annotated[str | None, typer.Option(help="File for metrics in Prometheus' text format.")]
-LogJson = Annotated[str | None, typer.Option(help="File for the log, one JSON object a line; - is standard error.")]
+Metrics = Annotated[str | None, typer.Option(help="File for metrics in the Prometheus text format.")]
+LogJson = Annotated[str | None, typer.Option(help="File for the log, one JSON object per line; - is standard error.")]

@@ -1,4 +1,4 @@
-"""`spanmarker prepare`: a corpus in, samples out, for `spanmarker tag --samples` or `spanmarker train`."""
+"""`spanmarker prepare`: writes a corpus as samples, for `spanmarker tag --samples` or `spanmarker train`."""
 
 from typing import Annotated, Any
 
@@ -13,22 +13,24 @@ def prepare(
     output: Annotated[str | None, typer.Option(help="Folder for the samples, local or an fsspec URL.")] = None,
     model: options.Model = None,
     annotated: Annotated[
-        bool | None, typer.Option("--annotated", help="Prepare annotated data for training on --encoder.")
+        bool | None, typer.Option("--annotated", help="Prepare annotated data for training with --encoder.")
     ] = None,
     encoder: Annotated[str | None, typer.Option(help="Annotated: folder of the pretrained encoder.")] = None,
     scheme: Annotated[str | None, typer.Option(help="Annotated: label scheme of tagged data, such as IOB2.")] = None,
     entity_max_length: Annotated[
-        int | None, typer.Option(help="Annotated: words of the longest entity.  [default: 8]")
+        int | None, typer.Option(help="Annotated: maximum length of an entity, in words.  [default: 8]")
     ] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Annotated: tokens of a window.  [default: 256]")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Annotated: maximum length of a window, in tokens.  [default: 256]")
+    ] = None,
     window_context: Annotated[
         str | None, typer.Option("--context", help="Annotated: sentence, document or block.  [default: sentence]")
     ] = None,
     max_prev_context: Annotated[
-        int | None, typer.Option(help="Annotated: limit of previous sentences.  [default: none]")
+        int | None, typer.Option(help="Annotated: maximum number of previous sentences.  [default: none]")
     ] = None,
     max_next_context: Annotated[
-        int | None, typer.Option(help="Annotated: limit of next sentences.  [default: none]")
+        int | None, typer.Option(help="Annotated: maximum number of next sentences.  [default: none]")
     ] = None,
     splitter: Annotated[
         str | None, typer.Option(help="Annotated: words.v1 or tokenizer.v1, for documents.  [default: words.v1]")
@@ -43,25 +45,28 @@ def prepare(
     max_shard_bytes: options.MaxShardBytes = None,
     scheduler: options.Scheduler = None,
     resources: Annotated[
-        list[str] | None, typer.Option(help="Dask: prepare only on workers that have this, such as CPU=1.")
+        list[str] | None, typer.Option(help="Dask: prepare only on workers with this resource, such as CPU=1.")
     ] = None,
     storage_option: options.StorageOption = None,
     shard_timeout: options.ShardTimeout = None,
     worker_memory: options.WorkerMemory = None,
-    prune: Annotated[bool | None, typer.Option("--prune", help="Remove samples of inputs that are gone.")] = None,
+    prune: Annotated[
+        bool | None, typer.Option("--prune", help="Remove samples of inputs that no longer exist.")
+    ] = None,
     force: options.Force = None,
     metrics: options.Metrics = None,
     log_json: options.LogJson = None,
 ) -> None:
-    """Read, split and pack documents, so that machines with a GPU only tag: spanmarker tag --samples OUTPUT.
+    """Read, split and pack documents, so that machines with a GPU only have to tag: spanmarker tag --samples OUTPUT.
 
-    It needs the model's tokenizer and no torch. The rows are those of tagging the documents at once. The same command
-    again does only what is missing. Samples stand for the documents as they were read: after a change of the inputs,
-    prepare again, then tag again. What stands after -- are options of Beam.
+    This needs the model's tokenizer but not torch. Tagging the samples writes the same rows as tagging the documents
+    directly. Running the same command again processes only what is missing. Samples reflect the documents as they were
+    read: if the inputs change, prepare and tag again. Arguments after -- are passed to Beam.
 
-    With --annotated: annotated sentences or documents in, windows with their entities out, for spanmarker train --train
-    OUTPUT. Inputs are JSONL and Parquet, CoNLL files, folders saved by datasets. What can't be learned, and why, is in
-    gold_problems/ and summary.json.
+    With --annotated, the input is annotated sentences or documents, and the output is windows with their entities, for
+    spanmarker train --train OUTPUT. Inputs are JSONL, Parquet and CoNLL files and folders saved by datasets.
+    Annotations
+    that cannot be learned are listed, with the reason, in gold_problems/ and summary.json.
     """
     values: dict[str, Any] = {name: value for name, value in locals().items() if name not in ("job", "context")}
     values["context"] = values.pop("window_context")

@@ -1,4 +1,4 @@
-"""`spanmarker representations`: what a model's representations of spans are like."""
+"""`spanmarker representations`: analyses a model's span representations."""
 
 from typing import Annotated
 
@@ -13,12 +13,12 @@ def representations(
         str | None, typer.Option(help="Folder for representations.html, representations.md and representations.json.")
     ] = None,
     spans: Annotated[
-        int, typer.Option(min=1, help="Spans of a class that are taken, at most; always the same ones.")
+        int, typer.Option(min=1, help="Maximum number of spans per class; the sample is always the same.")
     ] = 100,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32; bfloat16 or int8, which change representations.")] = "float32",
 ) -> None:
-    """Look into a model: norms and cosines of its span representations, by class and by overlap, and a picture."""
+    """Analyse a model's span representations: norms and cosines by class and by overlap, and a scatter plot."""
     from contextlib import nullcontext
 
     from rich.console import Console
@@ -49,7 +49,7 @@ def representations(
         "device": str(tagger.device),
         "dtype": dtype,
     }
-    with report_folder(folder) if folder else nullcontext():  # last of the checks: it makes the folder
+    with report_folder(folder) if folder else nullcontext():  # last of the checks, because it creates the folder
         values = analyse(tagger, sentences, spans).to_json(facts)
     console = Console()
     console.print(Markdown(to_markdown(values)))

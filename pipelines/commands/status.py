@@ -1,4 +1,4 @@
-"""`spanmarker status`: what is done, left and rejected."""
+"""`spanmarker status`: shows finished, pending and rejected work."""
 
 import itertools
 from typing import Annotated
@@ -9,9 +9,9 @@ _MAX_ROWS = 30
 
 
 def status(
-    output: Annotated[str, typer.Argument(help="The --output of a `spanmarker tag` or `spanmarker prepare`.")],
+    output: Annotated[str, typer.Argument(help="Output folder of `spanmarker tag` or `spanmarker prepare`.")],
 ) -> None:
-    """Show what is done, left and rejected, per shard and in all. Changes nothing."""
+    """Show finished, pending and rejected work, per shard and in total. Changes nothing."""
     from rich.console import Console
     from rich.table import Column, Table
 
@@ -42,7 +42,7 @@ def status(
     table.add_row(f"{count:,} shards", "", *(f"{totals.counts[name]:,}" for name in names))
     console = Console()
     if not console.is_terminal:
-        console.width = 200  # A pipe or a file has no width to keep to.
+        console.width = 200  # A pipe or a file has no width.
     console.print(table)
     for code, number in totals.reject_codes.most_common():
         console.print(f"rejected, {code}: {number:,}", markup=False, highlight=False)

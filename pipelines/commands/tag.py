@@ -1,4 +1,4 @@
-"""`spanmarker tag`: a corpus in, entity rows out."""
+"""`spanmarker tag`: tags a corpus and writes entity rows."""
 
 from typing import Annotated, Any
 
@@ -17,20 +17,20 @@ def tag(
     text_column: options.TextColumn = None,
     language: options.Language = None,
     decoder: Annotated[
-        str | None, typer.Option(help="flat.v1, nested.v1 or all.v1.  [default: as the model says]")
+        str | None, typer.Option(help="flat.v1, nested.v1 or all.v1.  [default: as stored in the model]")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="Least score of a row, 0 to 1.  [default: as the model says]")
+        float | None, typer.Option(help="Minimum score of a row, 0 to 1.  [default: as stored in the model]")
     ] = None,
     gate: Annotated[
         str | None,
         typer.Option(
-            help="auto, on or off: score only the spans that the model's gate lets pass. Off is exact; on also takes "
-            "a gate that was fitted later.  [default: auto, as the model was trained]"
+            help="auto, on or off: score only spans that pass the model's gate. off is exact; on also uses a gate "
+            "that was fitted after training.  [default: auto, as the model was trained]"
         ),
     ] = None,
     engine: options.Engine = None,
-    workers: Annotated[int | None, typer.Option(help="Worker processes, one model each.  [default: 1]")] = None,
+    workers: Annotated[int | None, typer.Option(help="Worker processes, each with one model.  [default: 1]")] = None,
     threads: options.Threads = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 or auto.  [default: cpu]")] = None,
     dtype: Annotated[
@@ -38,11 +38,12 @@ def tag(
     ] = None,
     max_shard_bytes: options.MaxShardBytes = None,
     samples: Annotated[
-        str | None, typer.Option(help="Output folder of `spanmarker prepare`, to tag in place of --input.")
+        str | None, typer.Option(help="Output folder of `spanmarker prepare`, to tag instead of --input.")
     ] = None,
     scheduler: options.Scheduler = None,
     resources: Annotated[
-        list[str] | None, typer.Option(help="Dask: tag only on workers that have this, such as GPU=1. Repeat for more.")
+        list[str] | None,
+        typer.Option(help="Dask: tag only on workers with this resource, such as GPU=1. Can be repeated."),
     ] = None,
     storage_option: options.StorageOption = None,
     shard_timeout: options.ShardTimeout = None,
@@ -50,18 +51,19 @@ def tag(
     max_rejects: Annotated[
         str | None,
         typer.Option(
-            help="Rejected documents past which the run fails (exit code 4): a number, or a share such as 1%."
+            help="Maximum number or share of rejected documents, such as 100 or 1%; if exceeded, the run fails (exit "
+            "code 4)."
         ),
     ] = None,
-    prune: Annotated[bool | None, typer.Option("--prune", help="Remove rows of inputs that are gone.")] = None,
+    prune: Annotated[bool | None, typer.Option("--prune", help="Remove rows of inputs that no longer exist.")] = None,
     force: options.Force = None,
     metrics: options.Metrics = None,
     log_json: options.LogJson = None,
 ) -> None:
     """Tag documents with named entities and write them as Parquet.
 
-    The same command again does only what is missing: after a crash, for new files, for changed ones.
-    What stands after -- are options of Beam, as in: spanmarker tag … --engine beam -- --runner=FlinkRunner
+    Running the same command again processes only what is missing: after a crash, or for new or changed files.
+    Arguments after -- are passed to Beam, for example: spanmarker tag … --engine beam -- --runner=FlinkRunner
     """
     values: dict[str, Any] = {name: value for name, value in locals().items() if name not in ("job", "context")}
     values["beam_options"] = context.args

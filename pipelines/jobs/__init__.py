@@ -1,1 +1,1 @@
-"""Job models: what a job file or a command line may say, one model per file. What a job does is in `runs`."""
+"""Job models: the settings of a job file or command line, one model per file. Running a job is the task of `runs`."""

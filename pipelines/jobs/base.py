@@ -1,6 +1,6 @@
-"""Job configuration: flat, typed, closed. All errors of a job are reported at once, before any work.
+"""Base models of jobs over shards: flat, typed, without extra fields. All errors of a job are reported before any work.
 
-A job file is TOML with the same names as the command's options:
+A job file is TOML with the same names as the options of the command:
 
     # spanmarker tag --job tag.toml
     input = ["docs/*.parquet"]
@@ -35,31 +35,35 @@ from spanmarker_core.default_model import bundled_model_path
 
 
 class ShardJob(BaseModel):
-    """What jobs over shards share: what is read, where it goes, where the work is done."""
+    """Settings shared by all jobs over shards: what to read, where to write, and where to run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    #: The command that runs it.
+    #: Name of the command that runs the job.
     verb: ClassVar[str]
 
-    input: list[str] = Field([], description="patterns of input files, local or fsspec URLs")
+    input: list[str] = Field([], description="glob patterns of input files, local or fsspec URLs")
     output: str = Field(min_length=1, description="folder for the rows, local or an fsspec URL")
-    id_column: str = Field("id", description="column or JSON key of the ids: strings or integers")
+    id_column: str = Field("id", description="column or JSON key of the ids, which are strings or integers")
     text_column: str = Field("text", description="column or JSON key of the texts")
     language: str = Field("en", description="language of the texts, for the sentence splitter")
-    engine: str = Field("local", description="where shards run: local, dask or beam")
-    workers: int = Field(1, ge=1, description="worker processes, one model each")
-    threads: int = Field(0, ge=0, description="CPU threads a worker; 0 shares the cores among the workers")
-    scheduler: str | None = Field(None, description="Dask: address of a scheduler; else a cluster on this machine")
-    resources: dict[str, float] = Field({}, description="Dask: what a worker must have, such as GPU=1")
+    engine: str = Field("local", description="where shards are processed: local, dask or beam")
+    workers: int = Field(1, ge=1, description="worker processes, each with one model")
+    threads: int = Field(0, ge=0, description="CPU threads per worker; 0 divides the cores by the workers")
+    scheduler: str | None = Field(None, description="Dask: address of a scheduler; default: a cluster on this machine")
+    resources: dict[str, float] = Field({}, description="Dask: resources that a worker must offer, such as GPU=1")
     beam_options: list[str] = Field([], description="Beam: its own options, such as --runner=FlinkRunner")
-    storage_option: list[str] = Field([], description="KEY=VALUE or PROTOCOL.KEY=VALUE for the store's library")
-    max_shard_bytes: int = Field(4 << 20, ge=1, description="bytes of text a shard holds, about")
-    shard_timeout: float = Field(0, ge=0, description="seconds after which a shard's worker is replaced; 0: never")
-    worker_memory: ByteSize = Field(ByteSize(0), ge=0, description="memory at which a worker is replaced; 0: none")
-    prune: bool = Field(False, description="remove rows of inputs that are gone")
-    force: bool = Field(False, description="do everything anew, replacing what the output holds")
-    metrics: str | None = Field(None, description="file for metrics in Prometheus' text format")
-    log_json: str | None = Field(None, description="file for the log, one JSON object a line; - is standard error")
+    storage_option: list[str] = Field([], description="KEY=VALUE or PROTOCOL.KEY=VALUE for the object store's library")
+    max_shard_bytes: int = Field(4 << 20, ge=1, description="approximate size of a shard, in bytes of text")
+    shard_timeout: float = Field(
+        0, ge=0, description="time limit per shard in seconds; a worker that exceeds it is replaced; 0: none"
+    )
+    worker_memory: ByteSize = Field(
+        ByteSize(0), ge=0, description="memory limit per worker; a worker that exceeds it is replaced; 0: none"
+    )
+    prune: bool = Field(False, description="remove rows of inputs that no longer exist")
+    force: bool = Field(False, description="start from scratch and replace the contents of the output")
+    metrics: str | None = Field(None, description="file for metrics in the Prometheus text format")
+    log_json: str | None = Field(None, description="file for the log, one JSON object per line; - is standard error")
 
     @field_validator("input", "beam_options", "storage_option", mode="before")
     @classmethod
@@ -69,7 +73,7 @@ class ShardJob(BaseModel):
     @field_validator("resources", mode="before")
     @classmethod
     def _named_amounts(cls, value: Any) -> Any:
-        """Take the command line's ["GPU=1"] for {"GPU": 1}."""
+        """Accept ["GPU=1"], the form on the command line, for {"GPU": 1}."""
         if not isinstance(value, list):
             return value
         pairs = [str(item).partition("=") for item in value]
@@ -98,13 +102,13 @@ class ShardJob(BaseModel):
 
     @property
     def threads_per_worker(self) -> int:
-        """CPU threads of one worker; 0 is as its process finds it."""
+        """Return the number of CPU threads per worker; 0 leaves it to the worker process."""
         if self.threads or self.scheduler or self.beam_options:
-            return self.threads  # Workers elsewhere know their cores.
+            return self.threads  # Remote workers know their own cores.
         return max(1, _cores() // self.workers)
 
     def described(self) -> dict[str, Any]:
-        """Return the job as reports and logs may show it: without the values of options that may be secrets."""
+        """Return the job for reports and logs, without the values of options that may hold secrets."""
         hidden = {
             "storage_option": [option.partition("=")[0] for option in self.storage_option],
             "beam_options": [option.partition("=")[0] for option in self.beam_options],
@@ -113,14 +117,15 @@ class ShardJob(BaseModel):
 
     @property
     def settings(self) -> Settings:
-        """Where and how wide it runs."""
+        """Return the execution settings of the engine."""
         return Settings(self.workers, self.threads_per_worker, self.scheduler, self.resources, tuple(self.beam_options))
 
     def read_values(self) -> dict[str, str]:
-        """Return the part of the identity that says how inputs are read.
+        """Return the part of the job identity that determines how inputs are read.
 
-        Where the job runs (engine, workers, threads, device) and how it is cut changes no row but for the last
-        digits of scores, since floats are then summed in another order.
+        The engine, the number of workers and threads, the device and the size of shards do not affect the rows, except
+        for
+        the last digits of scores: floats are then summed in another order.
         """
         return {
             "id_column": self.id_column,
@@ -131,7 +136,11 @@ class ShardJob(BaseModel):
         }
 
     def task_values(self, digest: str) -> dict[str, Any]:
-        """Return what a shard task needs of the job, whatever it does. `digest` is that of the identity."""
+        """Return the values of a shard task that all kinds of jobs share.
+
+        Args:
+            digest: digest of the job identity.
+        """
         return {
             "output": absolute(self.output),
             "job": digest,
@@ -147,25 +156,36 @@ class ShardJob(BaseModel):
 
 
 class CorpusJob(ShardJob):
-    """What `spanmarker tag` and `spanmarker prepare` share: a model, and how it sees what is read."""
+    """Settings shared by `spanmarker tag` and `spanmarker prepare`: those of `ShardJob`, and a model."""
 
-    model: str = Field("", description="bundle; else the bundled one")
+    model: str = Field("", description="model bundle; default: the bundled model")
 
     def described(self) -> dict[str, Any]:
-        """Return the job as reports and logs may show it."""
+        """Return the job for reports and logs, without the values of options that may hold secrets."""
         return {**super().described(), "model": self.model_path}
 
     @property
     def model_path(self) -> str:
-        """The bundle's folder."""
+        """Return the folder of the bundle."""
         return str(Path(self.model).absolute()) if self.model else str(bundled_model_path())
 
     def identity(self, info: BundleInfo) -> dict[str, str]:
-        """Return everything but the inputs that decides what is written. Another identity is another job."""
+        """Return the job identity: everything except the inputs that determines the rows.
+
+        Jobs with different identities are different jobs.
+
+        Args:
+            info: metadata of the model bundle.
+        """
         return {"model": info.digest, **self.read_values()}
 
     def task(self, info: BundleInfo, digest: str) -> Task:
-        """Return what a shard task needs of the job. `digest` is that of the identity."""
+        """Return the shard task of the job.
+
+        Args:
+            info: metadata of the model bundle.
+            digest: digest of the job identity.
+        """
         return Task(**self._task_values(info, digest))
 
     def _task_values(self, info: BundleInfo, digest: str) -> dict[str, Any]:
@@ -180,12 +200,17 @@ Job = TypeVar("Job", bound=BaseModel)
 
 
 def read_job(kind: type[Job], path: str | None, options: dict[str, Any]) -> Job:
-    """Read a job file, if any, and lay `options` over it; those that are None or empty were not given.
+    """Read a job file, if given, and override its values with `options`.
 
-    Where the file has a table, a list of NAME=VALUE is laid over it name by name.
+    Where the file has a table, a list of NAME=VALUE overrides it name by name.
+
+    Args:
+        kind: the job model.
+        path: path of the job file; None for no file.
+        options: options of the command line; None and empty values count as not given.
 
     Raises:
-        PipelineError: `job.unreadable`, or `job.invalid` with every problem.
+        PipelineError: `job.unreadable`; `job.invalid`, which lists all problems.
     """
     values = job_values(path)
     for name, value in options.items():
@@ -208,13 +233,16 @@ def read_job(kind: type[Job], path: str | None, options: dict[str, Any]) -> Job:
 
 
 def named_values(given: list[str]) -> dict[str, Any]:
-    """Read NAME=VALUE, where VALUE is JSON or a word.
+    """Parse a list of NAME=VALUE, where VALUE is JSON or a plain string.
 
     >>> named_values(["lstm=0", "aggregation=mean", "share_weights=true"])
     {'lstm': 0, 'aggregation': 'mean', 'share_weights': True}
 
+    Args:
+        given: items of the form NAME=VALUE.
+
     Raises:
-        ValueError: with the text that is none, or the name that is there twice.
+        ValueError: an item has another form, or a name appears twice.
     """
     values: dict[str, Any] = {}
     for text in given:
@@ -231,7 +259,10 @@ def named_values(given: list[str]) -> dict[str, Any]:
 
 
 def job_values(path: str | None) -> dict[str, Any]:
-    """Return what a job file says; nothing where there is none.
+    """Return the values of a job file.
+
+    Args:
+        path: path of the job file; None gives no values.
 
     Raises:
         PipelineError: `job.unreadable`.

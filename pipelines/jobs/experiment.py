@@ -1,4 +1,4 @@
-"""Configuration of `spanmarker experiment`: data sets x configurations x sizes x seeds, flat, typed, closed.
+"""Job model of `spanmarker experiment`: data sets x configurations x sizes x seeds, flat, typed, without extra fields.
 
     # spanmarker experiment claim.toml
     output = "experiments/claim"
@@ -18,8 +18,8 @@
     [configurations.token_classification]
     command = "{python} baseline.py --train {train} --dev {dev} --test {test} --output {output} --epochs {epochs}"
 
-Settings are those of `spanmarker train`. A configuration's win over its data set's, and those over the experiment's;
-`options` name by name, but for those of another architecture, which go.
+Settings are those of `spanmarker train`. Settings of a configuration override those of its data set, which override
+those of the experiment. `options` are overridden name by name; options of another architecture are dropped.
 """
 
 import re
@@ -34,9 +34,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from pipelines.jobs.train import TrainJob
 
-#: Settings of `spanmarker train` that the experiment itself gives to each run.
+#: Settings of `spanmarker train` that the experiment sets for each run.
 GIVEN = ("train", "dev", "test", "output", "seed", "train_sentences", "scheme")
-#: What a command may ask for besides the settings.
+#: Placeholders that a command may use besides the settings.
 PLACES = ("train", "dev", "test", "output", "seed", "encoder", "python")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -49,49 +49,51 @@ class _Closed(BaseModel):
 
 
 class DataSet(_Closed):
-    """One data set: where its three parts are, how many sentences of them are used, and settings that it needs."""
+    """A data set: the files of its three parts, the number of sentences to use, and its own settings."""
 
-    train: str | None = Field(None, description="training sentences; DATA/NAME/train.jsonl if left out")
-    dev: str | None = Field(None, description="sentences that choose the epoch; DATA/NAME/dev.jsonl")
-    test: str | None = Field(None, description="sentences that are scored; DATA/NAME/test.jsonl")
+    train: str | None = Field(None, description="training sentences; default: DATA/NAME/train.jsonl")
+    dev: str | None = Field(None, description="sentences that choose the best epoch; default: DATA/NAME/dev.jsonl")
+    test: str | None = Field(None, description="sentences to score; default: DATA/NAME/test.jsonl")
     scheme: str | None = Field(None, description="label scheme of tagged data, such as IOB2")
-    sizes: list[Size] | None = Field(None, min_length=1, description="in place of the experiment's")
-    dev_sentences: Count | None = Field(None, description="take so many of dev only")
-    test_sentences: Count | None = Field(None, description="take so many of test only")
-    settings: dict[str, Any] = Field({}, description="of `spanmarker train`, for this data set")
+    sizes: list[Size] | None = Field(None, min_length=1, description="sizes that replace those of the experiment")
+    dev_sentences: Count | None = Field(None, description="use only the first N dev sentences")
+    test_sentences: Count | None = Field(None, description="use only the first N test sentences")
+    settings: dict[str, Any] = Field({}, description="settings of `spanmarker train` for this data set")
 
 
 class Configuration(_Closed):
-    """What is compared: settings of `spanmarker train`, or a command that runs another system on the same files."""
+    """A configuration to compare: settings of `spanmarker train`, or a command that runs another system on the files."""
 
     command: str | None = Field(None, description="command line of another system, with {train}, {seed}, {epochs} ...")
-    settings: dict[str, Any] = Field({}, description="of `spanmarker train`, for this configuration")
+    settings: dict[str, Any] = Field({}, description="settings of `spanmarker train` for this configuration")
 
     @cached_property
     def words(self) -> list[str]:
-        """The command's words, each with its places still to be filled."""
+        """Return the arguments of the command, with placeholders not yet filled."""
         return shlex.split(self.command or "")
 
 
 class ExperimentJob(_Closed):
-    """One `spanmarker experiment`."""
+    """The job of `spanmarker experiment`."""
 
-    output: str = Field(min_length=1, description="folder of the runs and the results, on a local disk")
-    data: str = Field("data", description="folder that holds a folder of each data set")
-    encoder: str = Field(description="folder of a pretrained encoder, given to every run")
+    output: str = Field(min_length=1, description="folder for the runs and the results, on a local disk")
+    data: str = Field("data", description="folder with one subfolder per data set")
+    encoder: str = Field(description="folder of a pretrained encoder for all runs")
     datasets: dict[str, DataSet] = Field(min_length=1)
     configurations: dict[str, Configuration] = Field(min_length=1)
     seeds: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
-    sizes: list[Size] = Field(["all"], min_length=1, description="training sentences, or all")
-    settings: dict[str, Any] = Field({}, description="of `spanmarker train`, for every run")
-    compare: list[tuple[str, str]] = Field([], description="pairs of configurations whose difference is tested")
-    shuffle_seed: int = Field(0, ge=0, description="draws the order from which the first sentences are taken")
-    resamples: int = Field(10_000, ge=100, description="of the bootstrap")
-    keep_models: bool = Field(False, description="keep the weights after they were scored")
-    workers: int = Field(1, ge=1, description="runs at once; times are then those of a shared machine")
-    threads: int = Field(0, ge=0, description="CPU threads a run; 0 shares the cores among the workers")
-    only: list[str] = Field([], description="make only the runs whose name, DATASET/CONFIG/SIZE/SEED, begins so")
-    redo: list[str] = Field([], description="make the runs whose name begins so anew")
+    sizes: list[Size] = Field(["all"], min_length=1, description="numbers of training sentences, or all")
+    settings: dict[str, Any] = Field({}, description="settings of `spanmarker train` for all runs")
+    compare: list[tuple[str, str]] = Field([], description="pairs of configurations to test for a difference")
+    shuffle_seed: int = Field(0, ge=0, description="seed for the order from which the first sentences are taken")
+    resamples: int = Field(10_000, ge=100, description="number of bootstrap resamples")
+    keep_models: bool = Field(False, description="keep the model weights after scoring")
+    workers: int = Field(1, ge=1, description="number of concurrent runs; they share the machine, so times are longer")
+    threads: int = Field(0, ge=0, description="CPU threads per run; 0 divides the cores by the workers")
+    only: list[str] = Field(
+        [], description="execute only runs whose name, DATASET/CONFIG/SIZE/SEED, starts with one of these"
+    )
+    redo: list[str] = Field([], description="repeat runs whose name starts with one of these")
 
     @field_validator("datasets", "configurations")
     @classmethod
@@ -149,14 +151,24 @@ class ExperimentJob(_Closed):
         return []
 
     def train_job(self, dataset: str, configuration: str, **given: Any) -> TrainJob:
-        """Return what `spanmarker train` is told in a run; `given` are the values of `GIVEN`."""
+        """Return the training job of a run.
+
+        Args:
+            dataset: name of the data set.
+            configuration: name of the configuration.
+            given: values of the settings in `GIVEN`.
+        """
         values = {"encoder": self.encoder, **self.settings}
         for over in (self.datasets[dataset].settings, self.configurations[configuration].settings):
             values = _laid_over(values, over)
         return TrainJob(**{"train": "-", "dev": "-", "output": "-", **values, **given})
 
     def parts(self, dataset: str) -> dict[str, str]:
-        """Return the paths of a data set's train, dev and test."""
+        """Return the paths of the train, dev and test files of a data set.
+
+        Args:
+            dataset: name of the data set.
+        """
         chosen = self.datasets[dataset]
         return {
             part: getattr(chosen, part) or str(Path(self.data, dataset, f"{part}.jsonl"))
@@ -164,9 +176,13 @@ class ExperimentJob(_Closed):
         }
 
     def command(self, configuration: str, job: TrainJob) -> list[str]:
-        """Return the command of a configuration with its places filled from what `spanmarker train` would be told.
+        """Return the command of a configuration with its placeholders filled from a training job.
 
-        A setting that was left out and has no default is the empty word.
+        A setting without a value and without a default becomes an empty string.
+
+        Args:
+            configuration: name of the configuration.
+            job: the training job of the run.
         """
         values = {**job.model_dump(), "python": sys.executable}
         texts = {name: "" if value is None else str(value) for name, value in values.items()}
@@ -174,7 +190,7 @@ class ExperimentJob(_Closed):
 
 
 def _laid_over(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with others laid over them; options name by name where the architecture stays the same."""
+    """Return settings overridden by others; options are merged name by name if the architecture stays the same."""
     values = {**below, **over}
     kept, given = below.get("options", {}) if _family(values) == _family(below) else {}, over.get("options", {})
     if isinstance(kept, dict) and isinstance(given, dict) and "options" in values:
@@ -183,12 +199,12 @@ def _laid_over(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _family(settings: dict[str, Any]) -> str:
-    """Return the name of the architecture that settings ask for, without its version."""
+    """Return the name of the architecture in the settings, without its version."""
     return str(settings.get("architecture", TrainJob.model_fields["architecture"].default)).partition(".")[0]
 
 
 def _problems(configuration: Configuration) -> list[str]:
-    """Say what is wrong with a command, if it is one."""
+    """Return the problems of a configuration's command; none if it has no command."""
     if configuration.command is None:
         return []
     try:

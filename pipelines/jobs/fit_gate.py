@@ -1,4 +1,4 @@
-"""The job of `spanmarker gate fit`."""
+"""Job model of `spanmarker gate fit`."""
 
 from typing import Any
 
@@ -6,16 +6,18 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 
 class GateJob(BaseModel):
-    """One `spanmarker gate fit`."""
+    """The job of `spanmarker gate fit`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: str = Field(min_length=1, description="bundle to fit a gate to; stays as it is")
-    corpus: list[str] = Field(min_length=1, description="patterns of files of unlabelled documents, as tag takes them")
-    output: str = Field(min_length=1, description="folder for the bundle with the gate; must not exist or be empty")
-    sentences: int = Field(3000, ge=1, description="sentences of the corpus to look at")
-    target_recall: float = Field(0.995, gt=0, le=1, description="share of the ungated model's entities that must pass")
-    annotated: str | None = Field(None, description="annotated sentences, for recall of gold and F1 on the curve")
+    model: str = Field(min_length=1, description="bundle to fit a gate to; it is not modified")
+    corpus: list[str] = Field(min_length=1, description="glob patterns of files with unlabelled documents, as for tag")
+    output: str = Field(min_length=1, description="folder for the bundle with the gate; must be empty or not exist")
+    sentences: int = Field(3000, ge=1, description="number of sentences to read from the corpus")
+    target_recall: float = Field(
+        0.995, gt=0, le=1, description="share of the ungated model's entities that must pass the gate"
+    )
+    annotated: str | None = Field(None, description="annotated sentences, for gold recall and F1 on the curve")
     scheme: str | None = Field(None, description="label scheme of tagged data, such as IOB2")
     id_column: str = Field("id", description="column or JSON key of the ids")
     text_column: str = Field("text", description="column or JSON key of the texts")

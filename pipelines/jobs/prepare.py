@@ -1,4 +1,4 @@
-"""The job of `spanmarker prepare`."""
+"""Job model of `spanmarker prepare`."""
 
 from pydantic import Field
 
@@ -8,12 +8,16 @@ from spanmarker_core.bundle.reader import BundleInfo
 
 
 class PrepareJob(CorpusJob):
-    """One `spanmarker prepare`: reading, splitting and packing, so that tagging needs no more than a model's device."""
+    """The job of `spanmarker prepare`: read, split and pack documents, so that GPU machines only have to tag."""
 
     verb = "prepare"
-    input: list[str] = Field(min_length=1, description="patterns of input files, local or fsspec URLs")
+    input: list[str] = Field(min_length=1, description="glob patterns of input files, local or fsspec URLs")
 
     def identity(self, info: BundleInfo) -> dict[str, str]:
-        """Return everything but the inputs that decides the samples."""
+        """Return the job identity: everything except the inputs that determines the samples.
+
+        Args:
+            info: metadata of the model bundle.
+        """
         versions = {f"schema.{table.name}": str(table.version) for table in SAMPLE_TABLES}
         return {**super().identity(info), **versions}

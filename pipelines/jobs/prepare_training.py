@@ -1,4 +1,4 @@
-"""The job of `spanmarker prepare --annotated`."""
+"""Job model of `spanmarker prepare --annotated`."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -10,25 +10,30 @@ from spanmarker_core.windows.packer import Context
 
 
 class AnnotatedJob(ShardJob):
-    """One `spanmarker prepare --annotated`. The defaults are those of `spanmarker train`."""
+    """The job of `spanmarker prepare --annotated`. The defaults are those of `spanmarker train`."""
 
     verb = "prepare"
-    annotated: Literal[True] = Field(True, description="the input is annotated, and is prepared for training")
-    input: list[str] = Field(min_length=1, description="patterns of files and of folders saved by `datasets`")
-    encoder: str = Field(min_length=1, description="folder of the pretrained encoder that is to be trained")
+    annotated: Literal[True] = Field(True, description="the input is annotated and is prepared for training")
+    input: list[str] = Field(min_length=1, description="glob patterns of files, and folders saved by `datasets`")
+    encoder: str = Field(min_length=1, description="folder of the pretrained encoder to train")
     scheme: str | None = Field(None, description="label scheme of tagged data, such as IOB2")
-    entity_max_length: int = Field(8, ge=1, description="words of the longest entity")
-    max_tokens: int = Field(256, ge=16, description="tokens of a window")
-    context: Literal["sentence", "document", "block"] = Field("sentence", description="what a window shows and tags")
-    max_prev_context: int | None = Field(None, ge=0, description="limit of previous sentences; none if left out")
-    max_next_context: int | None = Field(None, ge=0, description="limit of next sentences; none if left out")
-    splitter: Literal["words.v1", "tokenizer.v1"] = Field("words.v1", description="how raw text becomes words")
+    entity_max_length: int = Field(8, ge=1, description="maximum length of an entity, in words")
+    max_tokens: int = Field(256, ge=16, description="maximum length of a window, in tokens")
+    context: Literal["sentence", "document", "block"] = Field(
+        "sentence",
+        description="text of a window: one sentence, a sentence with its neighbours, or a block of sentences",
+    )
+    max_prev_context: int | None = Field(
+        None, ge=0, description="maximum number of previous sentences; default: no limit"
+    )
+    max_next_context: int | None = Field(None, ge=0, description="maximum number of next sentences; default: no limit")
+    splitter: Literal["words.v1", "tokenizer.v1"] = Field("words.v1", description="how raw text is split into words")
 
     def described(self) -> dict[str, Any]:
-        """Return the job as reports and logs may show it."""
+        """Return the job for reports and logs, without the values of options that may hold secrets."""
         return {**super().described(), "encoder": str(Path(self.encoder).absolute())}
 
     @property
     def shown(self) -> Context:
-        """What a window shows around its sentence."""
+        """Return the context shown in the window of a sentence."""
         return Context(self.context, self.max_prev_context, self.max_next_context)

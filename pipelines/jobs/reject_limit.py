@@ -1,4 +1,4 @@
-"""`--max-rejects`: how many rejects are too many."""
+"""Value of the option `--max-rejects`."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,13 @@ _FORM = re.compile(r"(\d+)|(\d+(?:\.\d+)?|\.\d+)\s*%")
 
 @dataclass(frozen=True, slots=True)
 class MaxRejects:
-    """A limit. `number` or `share` is None; `text` is as it was given."""
+    """Maximum number or share of rejected documents.
+
+    Attributes:
+        text: the option as given.
+        number: maximum number of rejected documents, or None.
+        share: maximum share of rejected documents, 0 to 1, or None.
+    """
 
     text: str
     number: int | None
@@ -16,10 +22,13 @@ class MaxRejects:
 
     @classmethod
     def parse(cls, text: str) -> "MaxRejects":
-        """Read a number, or a share of the documents in percent.
+        """Parse a number, or a share of the documents in percent.
+
+        Args:
+            text: value of the option, such as "100" or "1%".
 
         Raises:
-            ValueError: it is neither.
+            ValueError: the text is neither a number nor a percentage up to 100%.
 
         >>> MaxRejects.parse("1.5%").share, MaxRejects.parse("20").number
         (0.015, 20)
@@ -33,5 +42,10 @@ class MaxRejects:
         return cls(text, int(number) if number else None, float(percent) / 100 if percent else None)
 
     def passed_by(self, rejects: int, documents: int) -> bool:
-        """Tell whether so many rejects, among so many documents, are too many."""
+        """Return whether the limit is exceeded.
+
+        Args:
+            rejects: number of rejected documents.
+            documents: number of all documents.
+        """
         return rejects > (self.number if self.number is not None else (self.share or 0.0) * documents)

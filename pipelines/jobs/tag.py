@@ -1,4 +1,4 @@
-"""The job of `spanmarker tag`."""
+"""Job model of `spanmarker tag`."""
 
 from typing import Any, Literal
 
@@ -19,26 +19,30 @@ from spanmarker_core.bundle.reader import BundleInfo
 
 
 class TagJob(CorpusJob):
-    """One `spanmarker tag`: everything that decides what is read, what is done and where it goes."""
+    """The job of `spanmarker tag`."""
 
     verb = "tag"
 
     samples: str | None = Field(
-        None, validate_default=True, description="folder of a `spanmarker prepare`, in place of input"
+        None, validate_default=True, description="output folder of `spanmarker prepare`, instead of input"
     )
-    decoder: str | None = Field(None, description="flat.v1, nested.v1 or all.v1; else as the bundle says")
-    threshold: float | None = Field(None, ge=0, le=1, description="least score of a row; else as the bundle says")
+    decoder: str | None = Field(None, description="flat.v1, nested.v1 or all.v1; default: as stored in the bundle")
+    threshold: float | None = Field(
+        None, ge=0, le=1, description="minimum score of a row; default: as stored in the bundle"
+    )
     gate: Literal["auto", "on", "off"] = Field(
-        "auto", description="score only spans that the model's gate lets pass: as the model was trained, always, never"
+        "auto", description="score only spans that pass the model's gate: auto (as trained), on (always) or off (never)"
     )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, … or auto")
     dtype: Literal["float32", "bfloat16", "int8"] = Field("float32", description="number format of the model")
-    max_rejects: str | None = Field(None, description="rejected documents past which a run fails: a number, or 1%")
+    max_rejects: str | None = Field(
+        None, description="maximum number or share of rejected documents, such as 100 or 1%; if exceeded, the run fails"
+    )
 
     @field_validator("max_rejects", mode="before")
     @classmethod
     def _limit(cls, value: Any) -> Any:
-        """Take a job file's number, too."""
+        """Accept a number from a job file as well as a string."""
         return MaxRejects.parse(str(value)).text if isinstance(value, int | str) else value
 
     @field_validator("samples")
@@ -55,7 +59,12 @@ class TagJob(CorpusJob):
         return self
 
     def identity(self, info: BundleInfo) -> dict[str, str]:
-        """Return everything but the inputs that decides the rows; the same for samples and for their documents.
+        """Return the job identity: everything except the inputs that determines the rows.
+
+        It is the same for samples and for the documents that they were made from.
+
+        Args:
+            info: metadata of the model bundle.
 
         Raises:
             CoreError: `call.no_gate`, `call.flat_tags`.
@@ -71,12 +80,12 @@ class TagJob(CorpusJob):
         }
 
     def task(self, info: BundleInfo, digest: str, samples_job: str = "") -> TagTask:
-        """Return what a shard task needs of the job.
+        """Return the shard task of the job.
 
         Args:
-            info: the model.
-            digest: of the identity.
-            samples_job: digest of the identity of the job that made the samples, if any.
+            info: metadata of the model bundle.
+            digest: digest of the job identity.
+            samples_job: digest of the identity of the job that made the samples; "" without samples.
         """
         return TagTask(
             **self._task_values(info, digest),
