@@ -1,15 +1,15 @@
-"""What a model's span representations are like: how long, how tight by class, how coupled where spans overlap.
+"""Geometry of a model's span representations: norms, cohesion of classes, and similarity of overlapping spans.
 
-After Zhu et al. 2023 (DSpERT), section 5, for any architecture whose linear classifier takes features of spans. With z
-the features of a span, the pre-logit representation of equation 6, and W the classifier's weight:
+After Zhu et al. 2023 (DSpERT), section 5, for any architecture with a linear classifier of span features. With z the
+features of a span (the pre-logit representation of equation 6) and W the classifier's weight:
 
     norms        L2 norms of z by class and of the rows of W, the "templates" of section 5.2 (Table 5)
-    cosines      mean cosine of z of two spans of one class, of two classes, and of an entity and what is none (Table 5)
-    templates    mean absolute cosine of the rows of W (Table 5; its bias has no part in it)
+    cosines      mean cosine of z within a class, between two classes, and between entities and no entity (Table 5)
+    templates    mean absolute cosine of the rows of W, without the bias (Table 5)
     overlaps     mean cosine of z of an entity and its neighbours, by overlapping ratio (section 5.1, Table 4)
     pca          z of entities on their first two principal components (section 5.3, Figure 4)
 
-All are in float64. A span of two labels is in both of their classes.
+All are computed in float64. A span with two labels belongs to both classes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,11 +25,11 @@ from spanmarker_core.evaluation.representations.span_sample import SpanSample, s
 from spanmarker_core.inference.tagger import Tagger
 
 FORMAT_VERSION = 1
-#: Spans of a class that are taken, unless told otherwise.
+#: Default number of sampled spans per class.
 SPANS_A_CLASS = 100
-#: Entity classes on the plane of the principal components: as many as can be told apart there.
+#: Number of entity classes on the plane of the principal components: more would be hard to tell apart.
 CLASSES_ON_PLANE = 5
-#: Names of the overlap's levels, and which groups of `span_features.neighbours` each holds.
+#: Levels of overlap, and the groups of overlapping ratios of each, numbered as `neighbours` returns them.
 LEVELS = {"none": slice(0, 1), "weak": slice(1, 6), "strong": slice(6, RATIOS)}
 _BINS = 20
 
@@ -46,7 +46,17 @@ CONVENTIONS = (
 
 @dataclass(frozen=True)
 class ClassNorms:
-    """L2 norms of a class. `label` is None for no entity; `zero` counts representations of zeros, without a cosine."""
+    """L2 norms of the representations of a class.
+
+    Attributes:
+        label: the label; None for no entity.
+        seen: number of candidate spans in the data.
+        taken: number of sampled spans.
+        zero: number of sampled spans whose representation is all zeros, so that they have no cosine.
+        mean: mean norm.
+        deviation: sample standard deviation of the norms.
+        median: median norm.
+    """
 
     label: str | None
     seen: int
@@ -59,13 +69,13 @@ class ClassNorms:
 
 @dataclass(frozen=True)
 class Cosines:
-    """Mean cosines; None where there is no pair.
+    """Mean cosines; None without pairs.
 
     Attributes:
-        matrix: [n_classes + 1, n_classes + 1], of two classes, on the diagonal within one; the last is no entity.
+        matrix: [n_classes + 1, n_classes + 1], between two classes, on the diagonal within one; the last is no entity.
         within: mean over the entity classes.
         between: mean over the pairs of two entity classes.
-        no_entity: mean over the entity classes, of one and no entity.
+        no_entity: mean over the pairs of an entity class and no entity.
     """
 
     matrix: list[list[float | None]]
@@ -76,15 +86,16 @@ class Cosines:
 
 @dataclass(frozen=True)
 class Templates:
-    """Rows of the classifier's weight.
+    """Geometry of the rows of the classifier's weight.
 
     Attributes:
-        labels: the model's, in its order, with its label for no entity.
-        norms: of each row; `norm` is their mean.
+        labels: labels of the model in order, including its label for no entity.
+        norms: norm of each row.
+        norm: mean of `norms`.
         matrix: [n_labels, n_labels], absolute cosines.
-        pairs: their mean over all pairs of rows.
-        between: over those of two entity labels.
-        no_entity: over those of one and the label for no entity.
+        pairs: mean absolute cosine over all pairs of rows.
+        between: mean over the pairs of two entity labels.
+        no_entity: mean over the pairs of an entity label and the label for no entity.
     """
 
     labels: list[str]
@@ -98,9 +109,14 @@ class Templates:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Mean cosine of entities and their neighbours of some overlapping ratios: all, and those that are no entity.
+    """Mean cosine of entities and their neighbours, for a range of overlapping ratios.
 
-    `ratio` is the highest one; `pairs` counts all.
+    Attributes:
+        name: name of the range.
+        ratio: highest ratio of the range.
+        pairs: number of all pairs.
+        cosine: mean cosine over all neighbours.
+        no_entity: mean cosine over the neighbours that are no entity.
     """
 
     name: str
@@ -115,8 +131,8 @@ class Plane:
     """Entities on the first two principal components of their representations.
 
     Attributes:
-        variance: the share of the whole that each component holds.
-        points: by label, the most frequent first: [[first, second], …].
+        variance: share of the total variance of each component.
+        points: points by label, the most frequent first: [[first, second], …].
     """
 
     variance: list[float]
@@ -125,16 +141,22 @@ class Plane:
 
 @dataclass(frozen=True)
 class Representations:
-    """The whole analysis. Classes are the most frequent first; `norms` and `histogram` end with no entity.
+    """The complete analysis. Classes are ordered by frequency; `norms` and `histogram` end with no entity.
 
     Attributes:
-        size: numbers of a representation.
-        limit: spans that were taken of a class, at most.
-        sentences, unreachable: see `SpanSample`.
+        size: dimension of the representations.
+        limit: maximum number of sampled spans per class.
+        sentences: number of sentences read.
+        unreachable: number of entities that are not candidate spans of the model.
         unknown: gold labels that the model has no class for.
         entity_norm: mean norm of entities.
+        norms: norms of each class.
         histogram: `{"edges": [n + 1], "entities": [n], "no_entity": [n]}`, shares of spans by norm.
-        overlaps: of the levels of Table 4; `ratios` the same by tenths of the overlapping ratio.
+        cosines: mean cosines of classes.
+        templates: geometry of the classifier's weight.
+        overlaps: mean cosines for the levels of Table 4.
+        ratios: mean cosines by tenths of the overlapping ratio.
+        plane: entities on two principal components.
     """
 
     size: int
@@ -152,20 +174,25 @@ class Representations:
     plane: Plane
 
     def to_json(self, facts: Mapping[str, object]) -> dict[str, object]:
-        """Return JSON values; `facts` says what was analysed and how."""
+        """Return JSON values.
+
+        Args:
+            facts: the data and settings of the analysis, as JSON values.
+        """
         return {"format_version": FORMAT_VERSION, "conventions": CONVENTIONS, "facts": dict(facts), **asdict(self)}
 
 
 def analyse(model: Tagger, sentences: Iterable[Sentence], limit: int = SPANS_A_CLASS) -> Representations:
-    """Look into a model's representations of the spans of annotated sentences.
+    """Analyse a model's representations of the spans of annotated sentences.
 
     Args:
         model: a loaded model.
-        sentences: annotated; the sentences of a document next to each other, in order. Streamed.
-        limit: spans that are taken of a class, at least 1.
+        sentences: annotated sentences, grouped by document and in order. They are streamed.
+        limit: maximum number of sampled spans per class, at least 1.
 
     Raises:
-        CoreError: `call.bad_span_limit`; `representations.none`, `data.no_entities`, see `sample_spans`.
+        CoreError: `call.bad_span_limit`; `representations.none` if the architecture does not classify spans;
+            `data.no_entities` if no entity is a candidate span.
     """
     if limit < 1:
         raise CoreError("call.bad_span_limit", value=limit)
@@ -177,12 +204,18 @@ def analyse(model: Tagger, sentences: Iterable[Sentence], limit: int = SPANS_A_C
 
 
 def of_sample(sample: SpanSample, templates: Templates, limit: int) -> Representations:
-    """Return the analysis of spans that were drawn."""
+    """Analyse sampled spans.
+
+    Args:
+        sample: the spans with their features.
+        templates: geometry of the classifier's weight.
+        limit: maximum number of spans per class that were sampled.
+    """
     n_labels = len(sample.labels)
     features = sample.features.astype(np.float64)
     lengths = norms(features)
     taken = np.bincount(sample.label, minlength=n_labels + 1)
-    # How many spans of the data each one that was taken stands for.
+    # Number of spans of the data that each sampled span represents.
     weight = (sample.seen / np.maximum(taken, 1))[sample.label]
     weight[sample.label == n_labels] = 0
     entity = sample.label < n_labels
@@ -210,20 +243,21 @@ def of_sample(sample: SpanSample, templates: Templates, limit: int) -> Represent
 
 
 def class_cosines(features: np.ndarray, label: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the mean cosine of pairs of spans of two classes, or within one of different spans; NaN without a pair.
+    """Return the mean cosine of pairs of different spans, between two classes or within one; NaN without pairs.
 
-    By sums of unit vectors: with s = Σ z/|z| over the n spans of a class, the mean within it is (s·s - n)/(n(n - 1)),
-    that between two is s·s'/(n n'). So the time is that of the spans, not of their pairs. Zeros have no cosine and
-    are left out.
+    Computed from sums of unit vectors: with s = Σ z/|z| over the n spans of a class, the mean within it is
+    (s·s - n)/(n(n - 1)), and between two classes it is s·s'/(n n'). The time therefore grows with the spans, not with
+    their pairs. Zero vectors have no cosine and are omitted.
 
     Args:
         features: float64 [n, size].
         label: int64 [n], from 0 to n_classes - 1.
+        n_classes: number of classes.
 
     Returns:
         float64 [n_classes, n_classes].
 
-    Two at right angles in class 0, and one between them in class 1:
+    Two orthogonal vectors in class 0, and one between them in class 1:
 
     >>> class_cosines(np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 3.0]]), np.array([0, 0, 1]), 2).round(4).tolist()
     [[0.0, 0.7071], [0.7071, nan]]
@@ -236,7 +270,7 @@ def class_cosines(features: np.ndarray, label: np.ndarray, n_classes: int) -> np
     count = np.bincount(label[there], minlength=n_classes).astype(np.float64)
     products = sums @ sums.T
     pairs = np.outer(count, count)
-    # A span with itself is no pair; its cosine is 1.
+    # A span does not form a pair with itself; the cosine would be 1.
     products[np.diag_indices(n_classes)] -= count
     pairs[np.diag_indices(n_classes)] -= count
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -244,7 +278,13 @@ def class_cosines(features: np.ndarray, label: np.ndarray, n_classes: int) -> np
 
 
 def of_classes(features: np.ndarray, label: np.ndarray, n_labels: int) -> Cosines:
-    """Return the mean cosines of classes, of which number `n_labels` is no entity; see `class_cosines`."""
+    """Return the mean cosines of classes; class number `n_labels` is no entity.
+
+    Args:
+        features: float64 [n, size].
+        label: int64 [n], from 0 to n_labels.
+        n_labels: number of entity classes.
+    """
     matrix = class_cosines(features, label, n_labels + 1)
     return Cosines(
         matrix=_rows(matrix),
@@ -255,19 +295,19 @@ def of_classes(features: np.ndarray, label: np.ndarray, n_labels: int) -> Cosine
 
 
 def of_templates(weight: np.ndarray, labels: list[str], outside: int) -> Templates:
-    """Return what the rows of a classifier's weight are like.
+    """Analyse the rows of a classifier's weight.
 
     Args:
         weight: [n_labels, size].
-        labels: of its rows.
-        outside: the row of the label for no entity.
+        labels: labels of the rows.
+        outside: index of the row for no entity.
 
     >>> made = of_templates(np.array([[0, 2], [3, 0], [-3, 4]]), ["O", "LOC", "PER"], 0)
     >>> made.norms, round(made.between, 4), round(made.no_entity, 4)
     ([2.0, 3.0, 5.0], 0.6, 0.4)
     """
     weight = weight.astype(np.float64)
-    # Each row a class of its own: between two is the cosine itself.
+    # With one class per row, the mean between two classes is the cosine itself.
     matrix = np.abs(class_cosines(weight, np.arange(len(weight)), len(weight)))
     lengths = norms(weight)
     matrix[np.diag_indices(len(weight))] = np.where(lengths > 0, 1.0, np.nan)
@@ -286,12 +326,13 @@ def of_templates(weight: np.ndarray, labels: list[str], outside: int) -> Templat
 
 
 def of_overlaps(sums: np.ndarray, pairs: np.ndarray, weight: np.ndarray, groups: Mapping[str, slice]) -> list[Overlap]:
-    """Return the mean cosine of entities and their neighbours, over pairs, by groups of overlapping ratios.
+    """Return the mean cosine over pairs of entities and their neighbours, by range of overlapping ratios.
 
     Args:
-        sums, pairs: [n, 2, RATIOS], see `SpanSample`.
-        weight: float64 [n], how many entities each stands for.
-        groups: their names, and which ratios each holds.
+        sums: float64 [n, 2, RATIOS], sums of cosines, see `SpanSample`.
+        pairs: int64 [n, 2, RATIOS], number of pairs in each sum.
+        weight: float64 [n], number of entities that each span represents.
+        groups: groups of overlapping ratios by name of the range.
     """
     weighted = np.tensordot(weight, sums, 1), np.tensordot(weight, pairs, 1)
     found = []
@@ -312,10 +353,13 @@ def of_overlaps(sums: np.ndarray, pairs: np.ndarray, weight: np.ndarray, groups:
 def principal(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return points on the first two principal components, float64 [n, 2], and the share of variance of each, [2].
 
-    By the singular values of the centred features. The sign of a component is that which makes its largest weight
-    positive. Where there are fewer, zeros.
+    Computed from the singular values of the centred features. The sign of a component makes its largest weight
+    positive. Missing components are zeros.
 
-    On a line all variance is along it:
+    Args:
+        features: float64 [n, size].
+
+    Points on a line have all their variance along it:
 
     >>> points, share = principal(np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]]))
     >>> (points.round(6) + 0).tolist(), share.round(6).tolist()
@@ -335,7 +379,7 @@ def principal(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _plane(sample: SpanSample, features: np.ndarray) -> Plane:
     drawn = np.flatnonzero(sample.label < min(CLASSES_ON_PLANE, len(sample.labels)))
     points, share = principal(features[drawn])
-    # Six digits are more than a page can show, and keep the file small.
+    # Six digits exceed the resolution of the page and keep the file small.
     return Plane(
         variance=share.tolist(),
         points={

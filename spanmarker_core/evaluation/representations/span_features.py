@@ -1,7 +1,7 @@
-"""What stands for a span, and how alike it is to its neighbours.
+"""Features of spans, and the cosine similarity between a span and its neighbours.
 
-What stands for a span is its representation as it goes into the linear classifier: the pre-logit representation z of
-DSpERT (Zhu et al. 2023, equations 5 and 6; section 5 investigates it).
+The features of a span are the input of the linear classifier: the pre-logit representation z of DSpERT (Zhu et al.
+2023, equations 5 and 6; section 5 investigates it).
 """
 
 from typing import Any
@@ -15,24 +15,25 @@ from spanmarker_core.models.batch import Batch
 from spanmarker_core.spans.candidates import Spans
 from spanmarker_core.windows.packer import Windows
 
-#: Words that may lie between a span and a neighbour that shares none with it.
+#: Maximum number of words between a span and a neighbour that shares no word with it.
 NEAR = 5
-#: Groups of overlapping ratios: 0 alone, then up to 0.1, up to 0.2, … up to 1.
+#: Number of groups of overlapping ratios: 0, then up to 0.1, up to 0.2, … up to 1.
 RATIOS = 11
-#: Numbers that the features of some pairs of spans are, which bounds memory for any number of pairs.
+#: Number of feature values per chunk of pairs, which bounds memory for any number of pairs.
 _NUMBERS_A_CHUNK = 1 << 22
 
 
 def span_features(model: Tagger, windows: Windows, spans: Spans, rows: np.ndarray) -> np.ndarray:
-    """Return what goes into the classifier for some spans, float32 [len(rows), size].
+    """Return the classifier's input for some spans, float32 [len(rows), size].
 
-    A gate is not asked. Where spans see each other all are encoded, so that these are as they are in use.
+    The gate is not applied. In architectures where spans attend to each other, all spans are encoded, so that the
+    features equal those used for tagging.
 
     Args:
-        model: with an architecture that classifies spans.
-        windows: few enough to be run at once.
-        spans: their candidate spans, all of them.
-        rows: int64, rising, at least one: which of these.
+        model: a tagger whose architecture classifies spans.
+        windows: windows that fit into a single batch.
+        spans: all candidate spans of the windows.
+        rows: int64, rising, at least one: indices of the requested spans.
     """
     network: Any = model.network
     joint = network.options.joint
@@ -49,25 +50,25 @@ def span_features(model: Tagger, windows: Windows, spans: Spans, rows: np.ndarra
 
 
 def neighbours(windows: Windows, spans: Spans, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the neighbours of some spans, and by how much they overlap.
+    """Return the neighbours of some spans, and their overlapping ratios.
 
-    Neighbours are the other candidate spans of the same sentence and window that share a word with a span, or lie no
-    more than `NEAR` words away. The overlapping ratio of two spans is their "proportion of the shared tokens" (DSpERT,
-    section 5.1), taken here as the words that both have over those that either has: the reading in which it is 1 for
-    the same span alone, as the paper's ranges have it. "New York" and "New York University" have 2/3.
+    Neighbours are the other candidate spans of the same sentence and window that share a word with a span, or are at
+    most `NEAR` words away. The overlapping ratio of two spans is their "proportion of the shared tokens" (DSpERT,
+    section 5.1). Here it is the number of shared words divided by the number of words in either span: with this reading
+    it is 1 only for identical spans, in line with the paper's ranges. "New York" and "New York University" have 2/3.
 
     Args:
-        windows: some windows.
-        spans: all their candidate spans.
-        rows: int64 [n], which of them.
+        windows: windows.
+        spans: all candidate spans of the windows.
+        rows: int64 [n], indices of the spans.
 
     Returns:
-        Of each pair: the place in `rows`, the row of the neighbour, and the group of its overlapping ratio, 0 for none
-        and g for one above (g - 1)/10 up to g/10; int64 [n_pairs] each.
+        For each pair: the index into `rows`, the index of the neighbour in `spans`, and the group of the overlapping
+        ratio, 0 for none and g for one above (g - 1)/10 up to g/10; int64 [n_pairs] each.
     """
     longest = int((spans.last_word - spans.first_word).max(initial=0))
     first, last = spans.first_word[rows], spans.last_word[rows]
-    # First words rise over all windows, so those that may be near are next to each other.
+    # First words rise over all windows, so possible neighbours are contiguous.
     low = np.searchsorted(spans.first_word, first - NEAR - 1 - longest, "left")
     high = np.searchsorted(spans.first_word, last + NEAR + 1, "right")
     other, offsets = ragged_ranges(low, high)
@@ -75,17 +76,22 @@ def neighbours(windows: Windows, spans: Spans, rows: np.ndarray) -> tuple[np.nda
     window = np.repeat(np.arange(len(windows)), np.diff(windows.word_offsets))
     own, its = spans.first_word[rows[of]], spans.first_word[other]
     own_last, its_last = spans.last_word[rows[of]], spans.last_word[other]
-    shared = np.minimum(own_last, its_last) - np.maximum(own, its) + 1  # below 0, how many lie between
+    shared = np.minimum(own_last, its_last) - np.maximum(own, its) + 1  # negative: minus the words in between
     near = (shared >= -NEAR) & (other != rows[of])
     near &= (window[own] == window[its]) & (windows.word_sentence[own] == windows.word_sentence[its])
     shared = np.maximum(shared, 0)
     either = (own_last - own + 1) + (its_last - its + 1) - shared
-    group = -(-10 * shared // either)  # rounded up, of whole numbers: exact
+    group = -(-10 * shared // either)  # rounded up in integer arithmetic, so exact
     return of[near], other[near], group[near]
 
 
 def pair_cosines(features: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the cosines of pairs of rows, float64 [n_pairs]; NaN where one of the two is all zeros.
+    """Return the cosines of pairs of rows, float64 [n_pairs]; NaN if either row is all zeros.
+
+    Args:
+        features: [n, size].
+        first: int64 [n_pairs], rows of `features`.
+        second: int64 [n_pairs], rows of `features`.
 
     >>> pair_cosines(np.array([[3.0, 4.0], [3.0, 0.0], [0.0, 0.0]]), np.array([0, 0]), np.array([1, 2])).tolist()
     [0.6, nan]
@@ -102,7 +108,10 @@ def pair_cosines(features: np.ndarray, first: np.ndarray, second: np.ndarray) ->
 
 
 def norms(features: np.ndarray) -> np.ndarray:
-    """Return the L2 norm of each row, float64.
+    """Return the L2 norm of each row, float64 [n].
+
+    Args:
+        features: [n, size].
 
     >>> norms(np.array([[3, 4], [0, 0]], np.float32)).tolist()
     [5.0, 0.0]

@@ -1,7 +1,7 @@
-"""Draws spans of annotated sentences, so many of each class, and has a model encode them.
+"""Sampling of spans from annotated sentences, a limited number per class, and encoding of the sample by a model.
 
-Beside its representation, each entity that is drawn gets the cosines between itself and its neighbours, by how much
-they overlap (Zhu et al. 2023, DSpERT, section 5.1).
+Each sampled entity also gets the cosines between itself and its neighbours, by overlapping ratio (Zhu et al. 2023,
+DSpERT, section 5.1).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,26 +23,29 @@ from spanmarker_core.inference.tagger import BATCH_TOKENS, Tagger
 from spanmarker_core.spans.candidates import Spans, candidate_spans
 from spanmarker_core.windows.packer import Windows
 
-#: Sentences that are packed and held at once, more only where a document has more.
+#: Number of sentences that are packed and held in memory at once; more if a single document has more.
 SENTENCES_A_CALL = 256
-#: Number of the class of spans that are no entity, while spans are drawn.
+#: Class of the spans that are no entity, during sampling.
 _NOTHING = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SpanSample:
-    """Spans with their features. Which they are depends on data and limit, not on their order, batches or the weights.
+    """Sampled spans with their features.
+
+    The sample depends only on the data and the limit, not on their order, the batches or the weights.
 
     Attributes:
-        labels: of the entity classes, the most frequent first, then by name.
-        seen: int64 [n_labels + 1], candidate spans that there are of each class; the last class is "no entity".
-        label: int64 [n], the class of each span that was drawn, rising.
+        labels: entity labels, the most frequent first, then by name.
+        seen: int64 [n_labels + 1], number of candidate spans of each class in the data; the last class is "no entity".
+        label: int64 [n], class of each sampled span, rising.
         features: float32 [n, size].
-        cosine_sums: float64 [n, 2, RATIOS], sums over an entity's neighbours that are no entity (0) or one (1), by
-            their group of overlapping ratio; 0 at spans that are no entity.
-        pairs: int64 [n, 2, RATIOS], how many neighbours these are sums over.
-        sentences: that were read.
-        unreachable: entities that are no candidate span of the model: too long, or without a token at an edge.
+        cosine_sums: float64 [n, 2, RATIOS], sums of cosines over an entity's neighbours that are no entity (0) or an
+            entity (1), by group of overlapping ratio; 0 for spans that are no entity.
+        pairs: int64 [n, 2, RATIOS], number of neighbours in each sum.
+        sentences: number of sentences read.
+        unreachable: number of entities that are not candidate spans of the model: too long, or without a token at an
+            edge.
     """
 
     labels: list[str]
@@ -56,7 +59,7 @@ class SpanSample:
 
 
 class _Spans(NamedTuple):
-    """Spans that were drawn: class, draw (uint64), and of each what `SpanSample` says."""
+    """Sampled spans: class, draw (uint64), and the columns of `SpanSample`."""
 
     label: np.ndarray
     draw: np.ndarray
@@ -69,7 +72,7 @@ class _Spans(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """Candidate spans to choose from, an entity once for each of its labels: rows of `spans`, classes and draws."""
+    """Candidate spans to choose from, once per label: rows of `spans`, classes and draws."""
 
     row: np.ndarray
     label: np.ndarray
@@ -80,19 +83,19 @@ class _Choice(NamedTuple):
 
 
 def sample_spans(model: Tagger, sentences: Iterable[Sentence], limit: int) -> SpanSample:
-    """Draw up to `limit` spans of each gold label, and of those that are no entity, and encode them.
+    """Sample up to `limit` spans of each gold label, and of "no entity", and encode them.
 
-    A span's draw is a hash of where it stands and of its label; the lowest are taken. So windows without a span that
-    is drawn lower than those that are held are not run, and any amount of data costs little more than its sample.
+    A span's draw is a hash of its position and label; the lowest draws are sampled. Windows without a span that could
+    enter the sample are never encoded, so the cost grows little with the size of the data.
 
     Args:
         model: a loaded model.
-        sentences: annotated; the sentences of a document next to each other, in order. Streamed.
-        limit: spans of a class, at least 1.
+        sentences: annotated sentences, grouped by document and in order. They are streamed.
+        limit: maximum number of spans per class, at least 1.
 
     Raises:
-        CoreError: `representations.none` for an architecture that classifies no spans; `data.no_entities` where no
-            entity is a candidate span.
+        CoreError: `representations.none` if the architecture does not classify spans; `data.no_entities` if no entity
+            is a candidate span.
     """
     network: Any = model.network
     if not network.options.spans:
@@ -106,13 +109,17 @@ def sample_spans(model: Tagger, sentences: Iterable[Sentence], limit: int) -> Sp
 class _Sampler:
     def __init__(self, model: Tagger, limit: int) -> None:
         self._model, self._limit = model, limit
-        self._numbers: dict[str, int] = {}  # of labels, as they are met, from 1
+        self._numbers: dict[str, int] = {}  # class of each label, in order of first occurrence, from 1
         self._seen = np.zeros(1, np.int64)
         self._held: _Spans | None = None
         self._sentences = self._unreachable = 0
 
     def add(self, sentences: Sequence[Sentence]) -> None:
-        """Draw from some whole documents."""
+        """Update the sample with whole documents.
+
+        Args:
+            sentences: annotated sentences of one or more documents.
+        """
         windows = pack_annotated(sentences, self._model.packer, self._model.config.context)
         spans = candidate_spans(windows, self._model.config.entity_max_length)
         choice, is_entity = self._choice(sentences, windows, spans)
@@ -127,7 +134,11 @@ class _Sampler:
             self._held = together.take(lowest(together.label, together.draw, self._limit))
 
     def sample(self) -> SpanSample:
-        """Return what was drawn."""
+        """Return the sample.
+
+        Raises:
+            CoreError: `data.no_entities`.
+        """
         seen, numbers, held = self._seen, self._numbers, self._held
         labels = sorted(
             (name for name in numbers if seen[numbers[name]]), key=lambda name: (-seen[numbers[name]], name)
@@ -151,7 +162,7 @@ class _Sampler:
         )
 
     def _choice(self, sentences: Sequence[Sentence], windows: Windows, spans: Spans) -> tuple[_Choice, np.ndarray]:
-        """Return all candidate spans with their draws, and which of them are entities, bool [n_spans]."""
+        """Return all candidate spans with their draws, and a mask of the entities among them, bool [n_spans]."""
         gold = np.array(
             [
                 (number, entity.start, entity.end, self._numbers.setdefault(entity.label, len(self._numbers) + 1))
@@ -178,7 +189,7 @@ class _Sampler:
         return _Choice(row, label, draw), is_entity
 
     def _ceilings(self) -> np.ndarray:
-        """Return for each class what a draw has to be lower than, uint64."""
+        """Return the exclusive upper bound of the draws of each class that can enter the sample, uint64."""
         ceilings = np.full(len(self._seen), np.iinfo(np.uint64).max)
         if self._held is not None:
             counts = np.bincount(self._held.label, minlength=len(ceilings))
@@ -188,7 +199,7 @@ class _Sampler:
         return ceilings
 
     def _encoded(self, windows: Windows, spans: Spans, choice: _Choice, is_entity: np.ndarray) -> Iterator[_Spans]:
-        """Run the windows that hold a span of `choice`, in batches, smaller ones where memory is short."""
+        """Encode the windows that hold a span of `choice`, in batches, smaller ones if memory is short."""
         if not len(choice.row):
             return
         model = self._model
@@ -225,6 +236,11 @@ class _Sampler:
 def lowest(label: np.ndarray, draw: np.ndarray, limit: int) -> np.ndarray:
     """Return the rows of the `limit` lowest draws of each class, rising.
 
+    Args:
+        label: int64 [n], class of each row.
+        draw: [n], draw of each row.
+        limit: maximum number of rows per class.
+
     >>> lowest(np.array([1, 0, 1, 1, 0]), np.array([5, 9, 2, 7, 1]), 2).tolist()
     [0, 1, 2, 4]
     """
@@ -235,10 +251,12 @@ def lowest(label: np.ndarray, draw: np.ndarray, limit: int) -> np.ndarray:
 
 
 def _rows(windows: Windows, spans: Spans, gold: np.ndarray) -> np.ndarray:
-    """Return which candidate span each entity is, int64 [n]; -1 where it is none.
+    """Return the index of the candidate span of each entity, int64 [n]; -1 if there is none.
 
     Args:
-        gold: int64 [n, 4], sentence, first word, word after the last, anything.
+        windows: windows.
+        spans: all candidate spans of the windows.
+        gold: int64 [n, 4], sentence, first word, word after the last, and a column that is ignored.
     """
     owned = np.flatnonzero(windows.word_tag)
     if not len(owned):
@@ -248,7 +266,7 @@ def _rows(windows: Windows, spans: Spans, gold: np.ndarray) -> np.ndarray:
     wanted = (gold[:, 0] << np.int64(32)) + gold[:, 1]
     place = np.minimum(np.searchsorted(keys[by_key], wanted), len(keys) - 1)
     first = owned[by_key[place]]
-    # Where a window has such a candidate its words are those of one sentence, without a gap.
+    # If a window has such a candidate, its words are contiguous words of one sentence.
     rows = spans.rows_of(first, first + gold[:, 2] - gold[:, 1] - 1)
     return np.where(keys[by_key[place]] == wanted, rows, -1)
 
