@@ -1,4 +1,4 @@
-"""The model card of a bundle: what it is, what it was trained on, how good it is, what it is not for."""
+"""Model card of a bundle: description, training data, evaluation and limitations."""
 
 from spanmarker_core.card.page import card_files, model_card, read_card_facts, rewrite_card
 

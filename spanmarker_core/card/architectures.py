@@ -1,4 +1,4 @@
-"""What a card says of an architecture: its kind, how it works in a sentence, and the papers to cite."""
+"""Descriptions of architectures for the card: kind, method in one sentence, and papers to cite."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,12 @@ from spanmarker_core.bundle.config import ModelConfig
 
 
 class Paper(NamedTuple):
-    """A source: how it is cited in a line, and as BibTeX."""
+    """A source.
+
+    Attributes:
+        line: the citation as a line of Markdown.
+        bibtex: the citation as BibTeX.
+    """
 
     line: str
     bibtex: str
@@ -75,12 +80,12 @@ _DSPERT = Paper(
 
 _EVERY_RUN = "every run of up to {limit} words is classified "
 _TAGS = "every word gets a tag, and the runs of tags are the entities"
-#: How markers and text see each other, where that is not as in the thesis.
+#: Attention between markers and text, where it differs from the thesis.
 _SEEN = {
     "text_to_markers": "through a pair of markers that see the text and are seen by it",
     "all_markers": "through a pair of markers that see the text and all other markers",
 }
-#: Kind, how it works, source.
+#: Kind, method and source of each architecture.
 _KINDS = {
     "span_marker": (
         "span-marker",
@@ -104,18 +109,30 @@ _KINDS = {
 
 
 def kind_of(config: ModelConfig) -> str:
-    """Return what a model of this architecture is called, such as "span-marker"."""
+    """Return the name of the architecture, such as "span-marker".
+
+    Args:
+        config: the bundle's config.
+    """
     return _KINDS[config.architecture.partition(".")[0]][0]
 
 
 def unnamed(config: ModelConfig) -> str:
-    """Return what a model without a name is called."""
+    """Return the title of a model without a name.
+
+    Args:
+        config: the bundle's config.
+    """
     kind = kind_of(config)
     return f"{'An' if kind[0] in 'AEIOU' else 'A'} {kind} model"
 
 
 def method_of(config: ModelConfig) -> str:
-    """Return how it finds entities, as the end of a sentence."""
+    """Return how the model finds entities, as the end of a sentence.
+
+    Args:
+        config: the bundle's config.
+    """
     name, options = config.architecture.partition(".")[0], options_of(config.architecture, config.options)
     _, how, _ = _KINDS[name]
     if options.output == "tags":
@@ -130,7 +147,11 @@ def method_of(config: ModelConfig) -> str:
 
 
 def papers_of(config: ModelConfig) -> list[Paper]:
-    """Return what to cite, the architecture's own paper first."""
+    """Return the papers to cite, the architecture's own first.
+
+    Args:
+        config: the bundle's config.
+    """
     papers = [_KINDS[config.architecture.partition(".")[0]][2]]
     if options_of(config.architecture, config.options).tags is not None:
         papers.append(_BUNDLING)

@@ -1,4 +1,4 @@
-"""What the template of a card is filled with."""
+"""Values for the template of a model card."""
 
 import json
 import re
@@ -27,9 +27,10 @@ from spanmarker_core.card.metadata import front_matter, languages
 from spanmarker_core.card.text import Markup, one_line
 from spanmarker_core.data.summary import DataSummary, span_of
 
-#: Points of the gate's curve, and labels, that the card shows; entities below which a label is called rare.
+#: Maximum number of points of the gate's curve and of labels on a card; number of entities below which a label is
+#: called rare.
 _POINTS, _LABELS, _FEW = 8, 200, 50
-#: Columns of the curve and their heads in the card.
+#: Columns of the curve and their headings.
 _HEADS = {
     "threshold": "threshold",
     "kept": "spans kept",
@@ -37,14 +38,19 @@ _HEADS = {
     "recall_of_gold": "of gold entities",
     "f1": "F1",
 }
-#: What a card shows of a text, in characters.
+#: Maximum length of texts on a card, in characters.
 _LIMITS = {"name": 96, "description": 4000, "not_for": 4000}
 _EXAMPLE = "Müller flew to Zürich."
 _SETTING, _VALUE = re.compile(r"[a-z][a-z0-9_]{0,40}"), re.compile(r"[\w.+-]{1,60}", re.ASCII)
 
 
 def content(config: ModelConfig, facts: Facts) -> dict[str, Any]:
-    """Return the names that `card.md.j2` uses; whatever is not known is None or empty."""
+    """Return the variables of `card.md.j2`; unknown values are None or empty.
+
+    Args:
+        config: the bundle's config.
+        facts: all facts of the card.
+    """
     texts = {name: text(facts, name, _LIMITS.get(name, 1000)) for name in TEXTS}
     data, splits, settings = summary(facts), split_scores(facts), facts.get("settings")
     settings = _in_order(settings)
@@ -111,7 +117,7 @@ def _labels(config: ModelConfig, data: DataSummary | None) -> dict[str, Any]:
 
 
 def _by_label(splits: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the labels with their scores by split, those with the most gold entities first."""
+    """Return the labels with their scores by split, sorted by number of gold entities, largest first."""
     tables = {split: scores["per_label"] for split, scores in splits.items() if scores.get("per_label")}
     support = {label: 0 for table in tables.values() for label in table}
     for table in tables.values():
@@ -133,7 +139,7 @@ def _several_seeds(facts: Facts, settings: Facts) -> dict[str, Any]:
 
 
 def _gate(config: ModelConfig, facts: Facts) -> dict[str, Any]:
-    """Return where the gate came from, and what it keeps at some thresholds."""
+    """Return the origin of the gate, and its effect at several thresholds."""
     gate = config.gate or {"curve": [], "threshold": 0.0}
     measured: Any = facts.get("gate")
     fitted = None
@@ -152,7 +158,7 @@ def _gate(config: ModelConfig, facts: Facts) -> dict[str, Any]:
 
 
 def _some(curve: list[dict[str, float]], chosen: float) -> list[dict[str, float]]:
-    """Return at most `_POINTS` points spread over the curve, and the chosen one."""
+    """Return up to `_POINTS` points spread over the curve, and the chosen one."""
     step = max(1, -(-len(curve) // _POINTS))
     return [point for place, point in enumerate(curve) if place % step == 0 or point["threshold"] == chosen]
 
@@ -178,7 +184,7 @@ def _limit(limit: int | None) -> str:
 
 
 def _score_threshold(config: ModelConfig) -> str:
-    """Say what a span must score to be an entity, or what entities that tags make up must."""
+    """Describe the minimum score of an entity."""
     if config.threshold is None:
         all_of = "all that the tags make up" if config.gives_tags else "a span is an entity if its best label is not O"
         return f"none: {all_of}"
@@ -225,7 +231,7 @@ def _metrics(data: DataSummary | None) -> dict[str, tuple[str, ...]]:
 
 
 def _flat(settings: Facts) -> list[tuple[str, object]]:
-    """Return settings with those of an object under names like `context.policy`, and lists as words."""
+    """Flatten settings: those of an object get names like `context.policy`, and lists become text."""
     flat: list[tuple[str, object]] = []
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -238,7 +244,7 @@ def _flat(settings: Facts) -> list[tuple[str, object]]:
 
 
 def _recipe(settings: Facts) -> str:
-    """Return the settings as lines of a training job in TOML, but for those that belong to a machine."""
+    """Return the settings as lines of a training job in TOML, without those that depend on the machine."""
     values = {name: value for name, value in settings.items() if name not in ("context", "device", "options")}
     context = settings.get("context")
     if isinstance(context, Mapping):
@@ -290,6 +296,6 @@ def _texts(values: object) -> dict[str, str]:
 
 
 def _in_order(values: object) -> dict[str, Any]:
-    """Return an object with its names sorted, as JSON keeps it, so that a card is the same when it is written anew."""
+    """Return an object sorted by name, as JSON stores it, so that rewriting a card does not change it."""
     items = values.items() if isinstance(values, Mapping) else ()
     return dict(sorted(((str(name), value) for name, value in items), key=lambda item: item[0]))

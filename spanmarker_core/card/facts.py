@@ -1,8 +1,8 @@
-"""What a card is made of: the facts of a bundle, which are anybody's, read so that only what is as expected is left.
+"""Facts of a card: untrusted values, of which only those of the expected type are used.
 
-A bundle keeps facts in two places. Those of `config.json` are part of the model's identity, so neither clock nor
-machine has a part in them. The others stand in `card.json` beside it and win: what the training data hold, the
-training's log, time and hardware, scores by label, and whatever `spanmarker card` was told later.
+A bundle stores facts in two places. Those in `config.json` are part of the model's identity, so they do not depend on
+the time or the machine. The others are stored beside it in `card.json` and take precedence: a summary of the training
+data, the training log, duration and hardware, scores by label, and any facts added later with `spanmarker card`.
 """
 
 import math
@@ -17,7 +17,7 @@ from spanmarker_core.evaluation.scores.metrics import EvaluationResult
 
 Facts = Mapping[str, Any]
 
-#: Texts that may be stated of a model; see `pipelines.jobs.train.TrainJob`.
+#: Descriptive texts of a model, given in a training job or to `spanmarker card`.
 TEXTS = (
     "name",
     "description",
@@ -34,18 +34,28 @@ TEXTS = (
 SPLITS = ("dev", "test")
 _RATES = ("precision", "recall", "f1")
 _SCORES = (*_RATES, "ceiling", "support", "predicted", "correct", "reachable")
-#: Rows of the log that a card shows, spread evenly over it.
+#: Maximum number of rows of the log on a card, spread evenly.
 _LOG_ROWS = 30
 
 
 def text(facts: Facts, name: str, limit: int = 1000) -> str | None:
-    """Return a text as one line; None where it is missing, blank or no text."""
+    """Return a text as one line; None if it is missing, blank or not a text.
+
+    Args:
+        facts: facts of a card.
+        name: name of the fact.
+        limit: maximum length in characters.
+    """
     value = facts.get(name)
     return (one_line(value, limit) or None) if isinstance(value, str) else None
 
 
 def numbers(values: object, *names: str) -> bool:
-    """Tell whether these facts are there and are numbers that can be formatted, whole or not.
+    """Return whether all named values are present and are finite numbers that can be formatted.
+
+    Args:
+        values: facts; anything but a mapping gives False.
+        names: names of the values.
 
     >>> numbers({"f1": 0.5}, "f1"), numbers({"f1": "0.5"}, "f1"), numbers("f1", "f1")
     (True, False, False)
@@ -54,12 +64,21 @@ def numbers(values: object, *names: str) -> bool:
 
 
 def number(facts: Facts, name: str) -> float | None:
-    """Return a fact that is a number; else None."""
+    """Return a fact if it is a number, else None.
+
+    Args:
+        facts: facts of a card.
+        name: name of the fact.
+    """
     return facts[name] if numbers(facts, name) else None
 
 
 def summary(facts: Facts) -> DataSummary | None:
-    """Return what is known of the training data; None where nothing is, or it is no summary."""
+    """Return the summary of the training data; None if it is missing or invalid.
+
+    Args:
+        facts: facts of a card.
+    """
     try:
         return DataSummary.from_json(facts.get("data"))
     except UnusableError:
@@ -67,7 +86,11 @@ def summary(facts: Facts) -> DataSummary | None:
 
 
 def scores_json(result: EvaluationResult) -> dict[str, Any]:
-    """Return an evaluation as the fact `scores` keeps it, by split."""
+    """Convert an evaluation into its form in the fact `scores`, which holds one per split.
+
+    Args:
+        result: the evaluation.
+    """
 
     def rounded(scores: object) -> dict[str, float]:
         return {name: round(getattr(scores, name), 4) for name in _SCORES}
@@ -82,9 +105,13 @@ def scores_json(result: EvaluationResult) -> dict[str, Any]:
 
 
 def split_scores(facts: Facts) -> dict[str, dict[str, Any]]:
-    """Return the scores of each split that has any: sentences, precision, recall and f1, and what is known of
+    """Return the scores of each split that has any.
 
-    entities, ceiling, flat_ceiling and macro_f1 (else None), and per_label, as in `scores_json`.
+    Each has sentences, precision, recall and f1; entities, ceiling, flat_ceiling and macro_f1, which are None if
+    unknown; and per_label, in the form of `scores_json`.
+
+    Args:
+        facts: facts of a card.
     """
     known = facts.get("scores")
     found: dict[str, dict[str, Any]] = {}
@@ -108,7 +135,10 @@ def split_scores(facts: Facts) -> dict[str, dict[str, Any]]:
 
 
 def log_rows(log: Iterable[Facts]) -> list[dict[str, float]]:
-    """Return the evaluations in a trainer's log as the fact `log` keeps them, with the training loss last told before.
+    """Convert a trainer's log into the fact `log`: one row per evaluation, with the most recent training loss.
+
+    Args:
+        log: entries of the log.
 
     >>> log_rows([{"loss": 0.7, "step": 4}, {"eval_f1": 0.5, "epoch": 1.0, "step": 5, "eval_runtime": 3}])
     [{'epoch': 1.0, 'step': 5, 'loss': 0.7, 'f1': 0.5}]
@@ -129,14 +159,22 @@ def log_rows(log: Iterable[Facts]) -> list[dict[str, float]]:
 
 
 def shown_log(facts: Facts) -> list[Facts]:
-    """Return the rows of the fact `log` that a card shows: all, or some that are spread over it and the last."""
+    """Return the rows of the fact `log` to show on a card: all, or an even selection that includes the last.
+
+    Args:
+        facts: facts of a card.
+    """
     rows = _log(facts)
     step = math.ceil(len(rows) / _LOG_ROWS) or 1
     return [row for place, row in enumerate(rows) if (len(rows) - 1 - place) % step == 0]
 
 
 def log_length(facts: Facts) -> int:
-    """Return the number of rows of the fact `log`."""
+    """Return the number of rows of the fact `log`.
+
+    Args:
+        facts: facts of a card.
+    """
     return len(_log(facts))
 
 
@@ -145,19 +183,27 @@ def _log(facts: Facts) -> list[Facts]:
 
 
 def seeds(facts: Facts) -> list[Facts]:
-    """Return the runs of the fact `seeds` that tell a seed and an F1 on dev or test."""
+    """Return the runs of the fact `seeds` that have a seed and an F1 on dev or test.
+
+    Args:
+        facts: facts of a card.
+    """
     runs = _rows(facts.get("seeds"), "seed")
     return [run for run in runs if any(f"{split}_f1" in run for split in SPLITS)]
 
 
 def _rows(values: object, *names: str) -> list[Facts]:
-    """Return the objects of a list that have these numbers, each with its numbers only."""
+    """Return the objects of a list that have all named numbers, each reduced to its numbers."""
     rows = [row for row in values if numbers(row, *names)] if isinstance(values, list) else []
     return [{name: value for name, value in row.items() if _is_number(value)} for row in rows]
 
 
 def mean_and_error(runs: Iterable[Facts], name: str) -> tuple[float, float] | None:
-    """Return the mean of a score over runs and its standard error (of the mean, n - 1); None for fewer than two runs.
+    """Return the mean of a score over runs and its standard error (n - 1); None for fewer than two runs.
+
+    Args:
+        runs: facts of the runs.
+        name: name of the score.
 
     >>> mean_and_error([{"test_f1": 0.5}, {"test_f1": 0.7}], "test_f1")
     (0.6, 0.1)
@@ -167,7 +213,7 @@ def mean_and_error(runs: Iterable[Facts], name: str) -> tuple[float, float] | No
 
 
 def _of_numbers(values: object, *names: str) -> dict[str, Facts]:
-    """Return the items of an object that are objects with these numbers."""
+    """Return the items of a mapping that have all named numbers."""
     if not isinstance(values, Mapping):
         return {}
     return {str(name): value for name, value in values.items() if numbers(value, *names)}

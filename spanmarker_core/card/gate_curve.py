@@ -1,4 +1,4 @@
-"""The curve of a gate as a drawing: what it keeps of the entities against what it keeps of the spans."""
+"""Chart of a gate's curve: share of entities kept against share of spans kept."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,24 +7,24 @@ from typing import Any
 
 _WIDTH, _HEIGHT = 640, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 64, 56
-#: Column of the curve, what it is called, its colour (told apart by the colour-blind, and by dashes) and its dashes.
+#: Column of the curve, legend, colour (from a palette for colour-blind readers) and dash pattern.
 _SERIES = (
     ("recall_of_model", "entities of the ungated model", "#0072b2", ""),
     ("recall_of_gold", "gold entities", "#d55e00", "6 3"),
     ("f1", "F1", "#009e73", "2 3"),
 )
 
-#: Points that lose more of the model's entities are nobody's choice, and would leave the others no room.
+#: Points below this recall of the model's entities are not useful choices, and would compress the rest of the chart.
 _LEAST_RECALL = 0.8
 
 Point = tuple[float, float]
 
 
 def curve_svg(gate: Mapping[str, Any]) -> str:
-    """Return a drawing of a gate's curve as SVG that needs nothing beside it.
+    """Draw a gate's curve as a self-contained SVG.
 
     Args:
-        gate: as in `ModelConfig.gate`; its curve may lack any column but `threshold` and `kept`.
+        gate: gate of a `ModelConfig`; its curve may lack any column except `threshold` and `kept`.
     """
     shown = (point for point in gate["curve"] if point["kept"] > 0 and _is_of_use(point, gate["threshold"]))
     points = sorted(shown, key=lambda point: point["kept"])
@@ -60,20 +60,30 @@ def _is_of_use(point: Mapping[str, float], chosen: float) -> bool:
 
 
 class _Frame:
-    """Axes from the lowest values up to 100 %: x logarithmic, y linear."""
+    """Axes from the lowest values to 100 %: x logarithmic, y linear."""
 
     def __init__(self, lowest_x: float, lowest_y: float) -> None:
         self.low_x = math.log10(min(lowest_x, 0.5)) - 0.05
         self.low_y = min(0.95, math.floor(lowest_y * 20) / 20)
 
     def place(self, x: float, y: float) -> Point:
-        """Return where a point goes, in the drawing's units."""
+        """Return the position of a point in the units of the chart.
+
+        Args:
+            x: value on the x axis, above 0 and up to 1.
+            y: value on the y axis, 0 to 1.
+        """
         across = 1 - math.log10(x) / self.low_x
         up = (y - self.low_y) / (1 - self.low_y)
         return _LEFT + across * (_WIDTH - _LEFT - _RIGHT), _HEIGHT - _BOTTOM - up * (_HEIGHT - _TOP - _BOTTOM)
 
     def axes(self, x_words: str, y_words: str) -> Iterator[str]:
-        """Yield a grid with its numbers and what they are."""
+        """Yield the grid, the tick labels and the axis titles.
+
+        Args:
+            x_words: title of the x axis.
+            y_words: title of the y axis.
+        """
         bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
         for x in self._x_ticks():
             at, _ = self.place(x, 1)
@@ -97,7 +107,7 @@ class _Frame:
 
 
 def _chosen(frame: _Frame, points: Sequence[Mapping[str, float]], threshold: float) -> Iterator[str]:
-    """Yield a ring and words for the point whose threshold is the gate's."""
+    """Yield a ring and a caption for the point at the gate's threshold."""
     for point in points:
         column = next((name for name, *_ in _SERIES if name in point), None)
         if point["threshold"] != threshold or column is None:

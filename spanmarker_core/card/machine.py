@@ -1,4 +1,4 @@
-"""What a training ran on: facts of a card that are no part of the model's identity."""
+"""Hardware and software of a training run: facts of a card that are not part of the model's identity."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -17,12 +17,21 @@ _LIBRARIES = {
 
 
 def run_facts(device: torch.device, seconds: float) -> dict[str, Any]:
-    """Return the facts `train_seconds`, `hardware` and `versions` of a training in this process."""
+    """Return the facts `train_seconds`, `hardware` and `versions` of a training run in this process.
+
+    Args:
+        device: device of the training.
+        seconds: duration of the training.
+    """
     return {"train_seconds": round(seconds, 1), "hardware": hardware(device), "versions": versions()}
 
 
 def hardware(device: torch.device) -> str:
-    """Return the name of what a process computes on, and how many of them there are."""
+    """Return the name of the processor or GPU, and the number of threads or processes.
+
+    Args:
+        device: device of the computation.
+    """
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
     else:
@@ -32,7 +41,7 @@ def hardware(device: torch.device) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that training stands on."""
+    """Return the versions of Python and of the libraries that training depends on."""
     found = {"Python": platform.python_version()}
     for name, package in _LIBRARIES.items():
         try:

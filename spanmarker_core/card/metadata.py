@@ -1,7 +1,7 @@
-"""The front matter of a card: what model hubs read of it, and check of it.
+"""Front matter of a card: the metadata that model hubs read and validate.
 
-A hub refuses a card whose `license`, `datasets`, `base_model`, `language` or `model-index` is not as it wants it. So
-each is written only where it is; what else there is to say of licence and data stands on the page. Source:
+A hub rejects a card whose `license`, `datasets`, `base_model`, `language` or `model-index` is malformed. Each is
+therefore written only if it is valid; further information about licence and data is on the page. Source:
 https://github.com/huggingface/hub-docs/blob/main/modelcard.md.
 """
 
@@ -19,7 +19,7 @@ from spanmarker_core.card.text import one_line
 
 TASK, TASK_NAME = "token-classification", "Named Entity Recognition"
 
-#: Identifiers that hubs know (docs/hub/repositories-licenses.md); others are `other` with a name.
+#: Licence identifiers that hubs know (docs/hub/repositories-licenses.md); all others become `other` with a name.
 _KNOWN_LICENCES = (
     "apache-2.0 mit openrail bigscience-openrail-m creativeml-openrail-m bigscience-bloom-rail-1.0 "
     "bigcode-openrail-m afl-3.0 artistic-2.0 bsl-1.0 bsd bsd-2-clause bsd-3-clause bsd-3-clause-clear c-uda cc cc0-1.0 "
@@ -34,7 +34,12 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}|multilingual|code")
 
 
 def front_matter(config: ModelConfig, facts: Facts) -> str:
-    """Return the YAML of a card, without the lines that enclose it."""
+    """Return the YAML of a card, without the enclosing lines.
+
+    Args:
+        config: the bundle's config.
+        facts: facts of the card.
+    """
     known = summary(facts)
     data = ModelCardData(
         library_name="spanmarker-pipelines",
@@ -54,7 +59,11 @@ def front_matter(config: ModelConfig, facts: Facts) -> str:
 
 
 def languages(facts: Facts) -> list[str]:
-    """Return the languages (ISO 639 codes, parted by blanks or commas) that are stated as a hub wants them."""
+    """Return the stated languages that hubs accept: ISO 639 codes, separated by blanks or commas in the fact.
+
+    Args:
+        facts: facts of the card.
+    """
     stated = re.split(r"[\s,]+", text(facts, "language") or "")
     return [code for code in dict.fromkeys(code.lower() for code in stated) if _LANGUAGE.fullmatch(code)]
 
@@ -98,7 +107,7 @@ def _results(facts: Facts) -> list[EvalResult] | None:
 
 
 def _emissions(facts: Facts) -> dict[str, Any]:
-    """Return grams of CO2 equivalents, where someone measured them."""
+    """Return grams of CO2 equivalents, if they were measured."""
     measured = facts.get("carbon_kg")
     if not isinstance(measured, int | float) or isinstance(measured, bool) or not 0 <= measured < 1e12:
         return {}

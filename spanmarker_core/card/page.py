@@ -1,4 +1,4 @@
-"""Writes cards: the page, and what stands beside it."""
+"""Writing of model cards and of the files stored beside them."""
 
 import json
 import os
@@ -20,15 +20,24 @@ from spanmarker_core.errors import CoreError, UnusableError, as_core_error
 
 
 def model_card(config: ModelConfig, facts: Facts | None = None) -> str:
-    """Return the text of README.md from a bundle's config, its facts, and others that win.
+    """Return the text of README.md.
 
-    Facts are anybody's: what is not of the type that the card tells is left out, and no text breaks the page.
+    Facts may contain arbitrary values: those of an unexpected type are omitted, and no text can break the page.
+
+    Args:
+        config: the bundle's config, including its facts.
+        facts: additional facts, which take precedence over those of the config.
     """
     return _template().render(content(config, {**config.facts, **(facts or {})}))
 
 
 def card_files(config: ModelConfig, facts: Facts | None = None) -> dict[str, str]:
-    """Return the texts of the files that stand beside the card, by name; see `saving.save_bundle`."""
+    """Return the texts of the files stored beside the card, by name.
+
+    Args:
+        config: the bundle's config.
+        facts: facts for card.json; without any, the file is omitted.
+    """
     beside = {} if config.gate is None else {GATE_CURVE: curve_svg(config.gate)}
     if facts:
         beside[CARD_FACTS] = json.dumps(facts, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
@@ -36,7 +45,10 @@ def card_files(config: ModelConfig, facts: Facts | None = None) -> dict[str, str
 
 
 def read_card_facts(path: str | Path) -> dict[str, Any]:
-    """Return the facts of a bundle's card.json; none where there is no such file.
+    """Return the facts in a bundle's card.json; an empty dict if the file does not exist.
+
+    Args:
+        path: the bundle's folder.
 
     Raises:
         CoreError: `bundle.bad_file`.
@@ -55,10 +67,16 @@ def read_card_facts(path: str | Path) -> dict[str, Any]:
 
 
 def rewrite_card(path: str | Path, facts: Mapping[str, object]) -> None:
-    """Write a bundle's card anew, with these facts beside those it has; None takes one back. The model stays as it is.
+    """Rewrite a bundle's card with additional facts; the model itself is not changed.
+
+    Args:
+        path: the bundle's folder.
+        facts: facts to add or replace; None removes a fact.
 
     Raises:
-        CoreError: `bundle.*`.
+        CoreError: `bundle.not_found`, `bundle.missing_file`, `bundle.digest_mismatch`, `bundle.bad_file`,
+            `bundle.bad_config`, `bundle.format_too_new` or `checkpoint.no_outside_label` if the bundle cannot be read;
+            `bundle.output_not_writable`.
     """
     config = read_info(path).config
     known = {name: value for name, value in {**read_card_facts(path), **facts}.items() if value is not None}
@@ -86,7 +104,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # of HTML; `escaped` is for Markdown, and on for every value that is not marked
+        autoescape=False,  # for HTML; `escaped` escapes Markdown in every value that is not `Markup`
     )
     environment.filters |= {
         "markup": Markup,

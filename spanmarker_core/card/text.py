@@ -1,27 +1,31 @@
-"""Other people's texts on a page of Markdown: one line each, no longer than can be read, nobody's markup."""
+"""Escaping of untrusted text for a Markdown page: one line each, bounded in length, never interpreted as markup."""
 
 import re
 
-#: What is not seen, or turns the text around it: control characters, marks and overrides of direction, tags, halves of
-#: surrogate pairs. Joiners stay, for scripts and emoji that need them.
+#: Characters that are invisible or change the text direction: control characters, directional marks and overrides,
+#: tags, unpaired surrogates. Joiners are kept for the scripts and emoji that need them.
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffc"
     "\ufffe\uffff\U000e0000-\U000e007f]"
 )
-#: Punctuation that may be markup; an underscore within a word is none.
+#: Punctuation that may be markup; an underscore within a word is not.
 _MARKUP = re.compile(r"[\\`*\[\]<>|~$&]|(?<![^\W_])_|_(?![^\W_])")
-#: Starts of a line that would make it a heading, a list, a quotation, a rule, a fence or code.
+#: Beginnings of a line that Markdown reads as a heading, list, quotation, rule, fence or code.
 _BLOCK_START = re.compile(r"[#>+=~-]|\d+(?=[.)])")
 
 
 class Markup(str):
-    """Text that is meant as markup, or was escaped: `escaped` leaves it alone."""
+    """Markdown that is already escaped or intended as markup; `escaped` returns it unchanged."""
 
     __slots__ = ()
 
 
 def one_line(value: object, limit: int = 1000) -> str:
-    """Return a value as one line of visible characters, cut to `limit` of them.
+    """Return a value as one line of visible characters.
+
+    Args:
+        value: any value; it is converted to text.
+        limit: maximum length in characters; longer text is cut.
 
     >>> one_line("a\\n b\\u202e", 10), one_line("abcdef", 4)
     ('a b�', 'abc…')
@@ -31,7 +35,10 @@ def one_line(value: object, limit: int = 1000) -> str:
 
 
 def escaped(value: object) -> Markup:
-    """Return a value as Markdown that shows it as it is, within a line, a cell or a link; nothing for None.
+    """Escape a value so that Markdown shows it literally within a line, a cell or a link; None becomes an empty text.
+
+    Args:
+        value: any value; it is converted to text.
 
     >>> escaped("a|<b> _c_ d_e"), escaped(None)
     ('a\\\\|\\\\<b\\\\> \\\\_c\\\\_ d_e', '')
@@ -42,7 +49,10 @@ def escaped(value: object) -> Markup:
 
 
 def paragraph(value: object) -> Markup:
-    """Return a value as Markdown that may begin a line.
+    """Escape a value so that Markdown shows it literally at the start of a line.
+
+    Args:
+        value: any value; it is converted to text.
 
     >>> paragraph("# a"), paragraph("1. a"), paragraph("a")
     ('\\\\# a', '1\\\\. a', 'a')
