@@ -1,7 +1,7 @@
-"""Gold entities on their way: from ranges of characters or words to spans of a window's words, and what is amiss.
+"""Alignment of gold entities: from ranges of characters or words to spans of a window's words.
 
-The sentences of documents that are dealt with together lie end to end (`Encoded`); a *place* is the number of a word
-among all their words.
+The sentences of a batch of documents are stored end to end (`Encoded`). A word's *position* is its index among all
+their words.
 """
 
 from collections.abc import Sequence
@@ -20,21 +20,22 @@ from spanmarker_core.arrays.ragged import ragged_offsets
 from spanmarker_core.data.records import Sentence, Span, range_problem
 from spanmarker_core.spans.candidates import count_candidates
 
-#: Characters of an annotation's text that are kept.
+#: Characters kept of an annotation's text.
 _TEXT = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedDocument:
-    """A document with its annotations as they came in.
+    """A document with its annotations as read.
 
     Attributes:
         document_id: its id.
-        source, source_row: where it, or its first sentence, was read.
-        text: its text. Of sentences that came as words: a line each, a blank between two words.
-        entities: ranges of its characters; none where there are `sentences`.
-        sentences: what came as words, with ranges of words; None for a text, which is still to be split.
-        sentence_rows: where each of them was read.
+        source: the file or folder that it was read from.
+        source_row: where it, or its first sentence, is in the source.
+        text: its text. For sentences given as words, one line per sentence, with a space between two words.
+        entities: ranges of its characters; empty if there are `sentences`.
+        sentences: sentences given as words, with ranges of words; None for a text that is still to be split.
+        sentence_rows: where each sentence is in the source.
     """
 
     document_id: str
@@ -48,21 +49,28 @@ class AnnotatedDocument:
 
 @dataclass(frozen=True, slots=True)
 class GoldEntity:
-    """An entity that may be a candidate span; `record` is what GOLD_PROBLEMS would tell of it."""
+    """An entity that may be a candidate span.
 
-    first: int  # place
-    last: int  # place, inclusive
+    Attributes:
+        first: position of its first word.
+        last: position of its last word, inclusive.
+        label: its label.
+        record: its columns of GOLD_PROBLEMS, in case it turns out not to be a candidate span.
+    """
+
+    first: int
+    last: int
     label: str
     record: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """What annotations came to.
+    """The result of an alignment.
 
     Attributes:
-        sentences: as they are to be learned, with all entities that are words of theirs, reachable or not.
-        gold: entities that may be candidate spans, sorted by place and label.
+        sentences: the sentences to learn, with all entities that match words, reachable or not.
+        gold: entities that may be candidate spans, sorted by position and label.
         problems: rows of GOLD_PROBLEMS for the others.
     """
 
@@ -72,16 +80,16 @@ class Aligned:
 
 
 class _Misfit(Exception):
-    """Why an annotation is the words of no sentence: a code of GOLD_PROBLEMS and a message."""
+    """The reason why an annotation does not match the words of a sentence: a code of GOLD_PROBLEMS and a message."""
 
 
 def align(documents: Sequence[AnnotatedDocument], encoded: Encoded, entity_max_length: int) -> Aligned:
-    """Find the words of each annotation.
+    """Align annotations with words.
 
-    One of characters has to begin with the first character of a word and to end with the last one of a word.
+    An annotation of characters has to begin at the first character of a word and end at the last character of a word.
 
     Args:
-        documents: in order.
+        documents: the documents, in order.
         encoded: their sentences.
         entity_max_length: words of the longest candidate span.
     """
@@ -96,7 +104,7 @@ def align(documents: Sequence[AnnotatedDocument], encoded: Encoded, entity_max_l
 
 
 class _Words:
-    """The words of sentences, by place."""
+    """The words of sentences, by position."""
 
     def __init__(self, encoded: Encoded) -> None:
         rows, flat = encoded.rows, encoded.sentences.flat
@@ -156,8 +164,8 @@ class _Words:
         if row >= row_start and span.start < self.char_ends[row]:
             record["sentence_id"] = self.sentence_ids[row]
         low, high = int(self.offsets[row_start]), int(self.offsets[row_end])
-        # The first word that ends behind the range's start, and the last one that begins before its end: one of no
-        # characters, which some tokenizers make, is neither.
+        # The first word that ends after the range's start, and the last word that begins before its end. An empty word,
+        # which some tokenizers produce, is neither.
         first = low + int(np.searchsorted(self.ends[low:high], span.start, "right"))
         last = low + int(np.searchsorted(self.starts[low:high], span.end, "left")) - 1
         faults = []
@@ -170,7 +178,7 @@ class _Words:
         return first, last
 
     def _where(self, text: str, at: int, place: int, high: int) -> str:
-        """Say what lies at a character that is no edge of a word."""
+        """Describe the text at a character that is not the edge of a word."""
         if 0 <= place < high and self.starts[place] < at < self.ends[place]:
             start, end = int(self.starts[place]), int(self.ends[place])
             return f"inside the word {text[start:end][:60]!r} ({start} to {end})"
@@ -193,7 +201,7 @@ class _Words:
 
 
 def _annotations(document: AnnotatedDocument, row_start: int) -> list[tuple[dict[str, Any], int | None, Span]]:
-    """Return (record, sentence as a row or None, range) of each annotation; the record as in `GoldEntity`."""
+    """Return (record, row of the sentence or None, range) per annotation; the record is that of `GoldEntity`."""
 
     def record(span: Span, source_row: int, unit: str, text: str) -> dict[str, Any]:
         return {
@@ -221,28 +229,34 @@ def _annotations(document: AnnotatedDocument, row_start: int) -> list[tuple[dict
 
 
 def _in(span: Span) -> slice:
-    """Return the part of a range that can be shown: none of it lies before the text."""
+    """Return the part of a range that can be shown: indices before the start of the text are cut off."""
     return slice(max(0, span.start), max(0, span.end))
 
 
 def problem(record: dict[str, Any], code: str, message: str) -> dict[str, Any]:
-    """Return a row of GOLD_PROBLEMS."""
+    """Return a row of GOLD_PROBLEMS.
+
+    Args:
+        record: columns of the annotation.
+        code: a code of GOLD_PROBLEMS.
+        message: a message for the user.
+    """
     return {**record, "code": code, "message": clean(message)}
 
 
 def with_gold(
     samples: pa.RecordBatch, encoded: Encoded, gold: Sequence[GoldEntity], entity_max_length: int
 ) -> tuple[pa.RecordBatch, list[GoldEntity]]:
-    """Give windows their gold.
+    """Add the gold entities to windows.
 
     Args:
         samples: SAMPLES rows, some of the windows of `encoded`.
         encoded: all sentences.
-        gold: all that may be theirs, sorted by place.
+        gold: all entities that may be in these windows, sorted by position.
         entity_max_length: words of the longest candidate span.
 
     Returns:
-        ANNOTATED_SAMPLES rows, and the gold that begins in these windows and goes on beyond them.
+        ANNOTATED_SAMPLES rows, and the gold entities that begin in these windows and extend beyond them.
     """
     windows = windows_of(samples)
     places = _places(samples, encoded)
@@ -282,7 +296,7 @@ def with_gold(
 
 
 def _places(samples: pa.RecordBatch, encoded: Encoded) -> np.ndarray:
-    """Return the place of each word of some windows, int64."""
+    """Return the position of each word of some windows, int64."""
     rows = encoded.rows
     ids = rows["document_id"].unique()
 

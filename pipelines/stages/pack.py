@@ -1,8 +1,8 @@
-"""Sentences -> samples: windows of subword tokens with their words' places in the document.
+"""Sentences -> samples: windows of subword tokens, with the position of each word in the document.
 
 With context `document` a window of a long document is far larger than the sentence that it tags: 1 MB of short
-lines becomes hundreds of MB of windows. So sentences are encoded once and stay small, their windows are
-planned, and made in runs of bounded size, each when it is asked for.
+lines becomes hundreds of MB of windows. Sentences are therefore encoded once, which is compact. Their windows are
+planned first and made on demand, in chunks of bounded size.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,11 +17,11 @@ from spanmarker_core.windows.encoded import EncodedSentence, EncodedSentences
 from spanmarker_core.windows.packer import Context, Packer, Windows
 from spanmarker_core.windows.plan import Plan
 
-#: About what the windows of a run take, in bytes. A sentence isn't divided: one of megabytes takes what it needs.
+#: Approximate size of a chunk of windows, in bytes. A sentence is not divided: one of several megabytes may exceed it.
 MAX_RUN_BYTES = 16 << 20
-#: Bytes of text that the tokenizer gets at once: its results take about a hundred times as much until they are packed.
+#: Bytes of text per call of the tokenizer: its results take roughly a hundred times as much until they are packed.
 _MAX_ENCODE_BYTES = 256 << 10
-# What a token, a word and a window take: their columns of SAMPLES, and what stands beside them until those are made.
+# Bytes per token, word and window: their columns of SAMPLES, and the arrays from which the columns are made.
 _TOKEN_BYTES, _WORD_BYTES, _WINDOW_BYTES = 4, 80, 512
 
 WORD_COLUMNS = tuple(name for name in SAMPLES.schema.names if name.startswith("word_"))
@@ -29,11 +29,11 @@ WORD_COLUMNS = tuple(name for name in SAMPLES.schema.names if name.startswith("w
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """SENTENCES rows and their tokens, 4 bytes a token and 25 a word.
+    """SENTENCES rows and their tokens, at 4 bytes per token and 25 per word.
 
     Attributes:
         rows: SENTENCES rows, whole documents, each document's rows together and in order.
-        sentences: what the rows became, one a row.
+        sentences: the encoded rows, one per row.
     """
 
     rows: pa.RecordBatch
@@ -45,9 +45,9 @@ class WindowChunk:
     """Windows of consecutive sentences of a batch.
 
     Attributes:
-        samples: SAMPLES rows; all windows of a sentence are in one run, so are all sentences of a window.
-        failures: what went wrong with documents that have no windows here though they should, by id.
-        last: whether it is the batch's last run.
+        samples: SAMPLES rows. All windows of a sentence are in one chunk, and so are all sentences of a window.
+        failures: errors of documents that lack windows here, by document id.
+        last: whether this is the batch's last chunk.
     """
 
     samples: pa.RecordBatch
@@ -56,7 +56,12 @@ class WindowChunk:
 
 
 def encode(sentences: pa.RecordBatch, packer: Packer) -> Encoded:
-    """Encode SENTENCES rows: whole documents, each document's rows together and in order."""
+    """Encode sentences.
+
+    Args:
+        sentences: SENTENCES rows, whole documents, each document's rows together and in order.
+        packer: the packer that encodes them.
+    """
     texts = sentences["text"]
     cuts = _cuts(pc.binary_length(texts).to_numpy(), _MAX_ENCODE_BYTES)
     chunks = (packer.encode_texts(texts.slice(start, end - start).to_pylist()) for start, end in cuts)
@@ -64,7 +69,13 @@ def encode(sentences: pa.RecordBatch, packer: Packer) -> Encoded:
 
 
 def encode_words(sentences: pa.RecordBatch, words: Sequence[Sequence[str]], packer: Packer) -> Encoded:
-    """Encode SENTENCES rows whose texts are these words with a blank between two."""
+    """Encode sentences that are given as words.
+
+    Args:
+        sentences: SENTENCES rows; each text is the sentence's words, with a space between two words.
+        words: the words of each row.
+        packer: the packer that encodes them.
+    """
     cuts = _cuts(pc.binary_length(sentences["text"]).to_numpy(), _MAX_ENCODE_BYTES)
     chunks = (
         [_placed(*pair) for pair in zip(packer.encode_words(words[start:end]), words[start:end], strict=True)]
@@ -74,7 +85,7 @@ def encode_words(sentences: pa.RecordBatch, words: Sequence[Sequence[str]], pack
 
 
 def _placed(sentence: EncodedSentence, words: Sequence[str]) -> EncodedSentence:
-    """Return a sentence of words with their places in its text."""
+    """Return a sentence of words with the character ranges of the words in its text."""
     lengths = np.array([len(word) for word in words], np.int64)
     ends = np.cumsum(lengths + 1) - 1
     return replace(sentence, word_char_start=ends - lengths, word_char_end=ends)
@@ -83,10 +94,16 @@ def _placed(sentence: EncodedSentence, words: Sequence[str]) -> EncodedSentence:
 def pack_runs(
     encoded: Encoded, packer: Packer, context: Context, max_bytes: int = MAX_RUN_BYTES
 ) -> Iterator[WindowChunk]:
-    """Yield the windows of sentences in runs of about `max_bytes`; at least one run, if an empty one.
+    """Yield the windows of sentences in chunks of bounded size; at least one chunk, possibly empty.
 
-    The rows are those of `pack`, wherever the runs are cut: windows are planned, and numbered, over the
-    whole document.
+    The rows are the same as those of `pack`, wherever the chunks are cut: windows are planned and numbered over
+    whole documents.
+
+    Args:
+        encoded: the sentences.
+        packer: the packer that encoded them.
+        context: the text that a window shows around its sentence.
+        max_bytes: approximate size of a chunk, in bytes.
     """
     edges = document_edges(encoded.rows["document_id"])
     plan = packer.plan(encoded.sentences.token_offsets, edges, context)
@@ -95,16 +112,16 @@ def pack_runs(
     for number, (first, last) in enumerate(cuts):
         samples, failures, reached = _run(encoded, packer, plan[first:last], edges, reached)
         yield WindowChunk(samples, failures, last=number == len(cuts) - 1)
-        del samples, failures  # else they would be held while the next run is made
+        del samples, failures  # otherwise they would be kept alive while the next chunk is made
 
 
 def pack(sentences: pa.RecordBatch, packer: Packer, context: Context) -> pa.RecordBatch:
-    """Pack sentences into windows, all at once: for texts that are known to be short, see `pack_runs`.
+    """Pack sentences into windows, all at once. Only for texts known to be short; `pack_runs` bounds the memory.
 
     Args:
         sentences: SENTENCES rows, whole documents, each document's rows together and in order.
         packer: the bundle's packer.
-        context: what a window shows around its sentence.
+        context: the text that a window shows around its sentence.
 
     Returns:
         SAMPLES rows, each document's together, in order.
@@ -117,7 +134,10 @@ def pack(sentences: pa.RecordBatch, packer: Packer, context: Context) -> pa.Reco
 
 
 def document_edges(ids: pa.Array) -> np.ndarray:
-    """Return where each document begins among rows that have these ids, and the number of rows.
+    """Return the row at which each document begins, and the number of rows.
+
+    Args:
+        ids: the document id of each row; the rows of a document are together.
 
     >>> document_edges(pa.array(["a", "a", "b"])).tolist()
     [0, 2, 3]
@@ -129,14 +149,14 @@ def document_edges(ids: pa.Array) -> np.ndarray:
 
 
 def _costs(sentences: EncodedSentences, plan: Plan, packer: Packer) -> np.ndarray:
-    """Return about how many bytes each window of a plan takes; one that is to be cut, all its pieces."""
+    """Return the approximate bytes of each window of a plan; for a window that will be cut, of all its pieces."""
     tokens = plan.token_end - plan.token_start
     words = sentences.word_offsets[plan.sentence_end] - sentences.word_offsets[plan.sentence_start]
     return tokens * _TOKEN_BYTES + words * _WORD_BYTES + (1 + tokens // packer.capacity) * _WINDOW_BYTES
 
 
 def _cuts(costs: np.ndarray, limit: int) -> Iterator[tuple[int, int]]:
-    """Yield the [start, end) of stretches that cost at most `limit`, or that are one item.
+    """Yield the [start, end) of ranges that cost at most `limit` or hold one item.
 
     >>> list(_cuts(np.array([2, 2, 9, 1]), 4))
     [(0, 2), (2, 3), (3, 4)]
@@ -155,12 +175,14 @@ def _run(
     """Make the windows of a part of a plan.
 
     Args:
-        encoded, packer, plan: what to make them from.
-        edges: where each document begins among the rows.
-        reached: the last document that has windows, and how many it has so far.
+        encoded: the sentences.
+        packer: the packer that encoded them.
+        plan: the part of the plan.
+        edges: the row at which each document begins.
+        reached: index of the last document with windows, and its number of windows so far.
 
     Returns:
-        SAMPLES rows, what went wrong by document id, and what is reached now.
+        SAMPLES rows, errors by document id, and the new value of `reached`.
     """
     ids = encoded.rows["document_id"]
     parts, faults = _parts(encoded, packer, plan)
@@ -173,7 +195,7 @@ def _run(
             reached = int(document[-1]), int(window_ids[-1]) + 1
         batches.append(_samples(ids.take(pa.array(edges[document])), window_ids, windows, texts))
     failures = {ids[edges[document]].as_py(): error for document, error in faults.items()}
-    # Joining copies, even a single batch.
+    # Concatenation copies, even with a single batch.
     samples = batches[0] if len(batches) == 1 else pa.concat_batches([SAMPLES.empty(), *batches])
     return samples, failures, reached
 
@@ -181,9 +203,9 @@ def _run(
 def _parts(
     encoded: Encoded, packer: Packer, plan: Plan
 ) -> tuple[list[tuple[Windows, list[str]]], dict[int, Exception]]:
-    """Return the windows of a part of a plan with their texts, and what went wrong with which documents.
+    """Return the windows of a part of a plan with their texts, and the errors by document.
 
-    If all fail together, each half is tried, until documents that fail are alone.
+    If packing all documents fails, each half is tried, until the failing documents are alone.
     """
     try:
         return [_windows(encoded, packer, plan)], {}
@@ -206,10 +228,12 @@ def _windows(encoded: Encoded, packer: Packer, plan: Plan) -> tuple[Windows, lis
 
 
 def _texts(rows: pa.RecordBatch, windows: Windows) -> list[str]:
-    """Return the text under the words of each window; `word_sentence` says which of `rows` a word is in.
+    """Return the text spanned by the words of each window.
 
-    Only under the words: a sentence of megabytes has thousands of windows. What is between sentences
-    isn't in their texts: a space stands for each character.
+    `word_sentence` is the index of a word's sentence in `rows`.
+
+    The text ends with the window's words, because a sentence of several megabytes has thousands of windows. The
+    characters between two sentences, which are missing from the rows' texts, become spaces.
     """
     if len(windows) == 0:
         return []
@@ -248,7 +272,7 @@ def _edge_words(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _text_bounds(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the first word of each window begins and its last one ends."""
+    """Return the character at which each window's first word begins, and the one at which its last word ends."""
     first, last = _edge_words(windows)
     return windows.word_char_start[first], windows.word_char_end[last]
 

@@ -1,7 +1,7 @@
-"""Read: a shard -> bounded batches of documents, and a reject for every record that is none.
+"""Read: a shard -> bounded batches of documents, and a reject for every invalid record.
 
-Nothing is dropped without a reject. A text is taken exactly as it stands: no normalisation, no
-trimming; only a byte order mark at the start of a file, which is no part of its content, is left out.
+No record is dropped without a reject. A text is kept exactly as it is, without normalisation or trimming. The only
+exception is a byte order mark at the start of a file, which is not part of its content.
 """
 
 import json
@@ -24,15 +24,15 @@ INPUTS = pa.schema(
         pa.field("text", pa.large_string(), nullable=False),
     ]
 )
-#: A batch of documents ends when it holds this many, or this many bytes of text. One document may be larger.
+#: Limits of a batch, in documents and in bytes of text. A single document may be larger.
 MAX_BATCH_DOCUMENTS = 256
 MAX_BATCH_BYTES = 256 << 10
-#: Bytes of a record that a reject keeps.
+#: Bytes of its record that a reject keeps.
 RAW_BYTES = 4096
-#: Bytes of a text, or of a line with its text, that is still a document. A larger one is rejected without being held
-#: in memory: work on a text takes many times its size, and a few kilobytes of compressed data can hold gigabytes.
+#: Largest size of a text, or of a line with its text, in bytes. A larger one is rejected without loading it: processing
+#: a text takes many times its size, and a few kilobytes of compressed data can hold gigabytes.
 MAX_RECORD_BYTES = 64 << 20
-#: Ids remembered to find a second document of the same id; only compressed files have more in one shard.
+#: Ids kept to detect duplicates; only compressed files have more in one shard.
 _MAX_IDS = 500_000
 _BLOCK = 1 << 16
 _BOM = b"\xef\xbb\xbf"
@@ -40,7 +40,20 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A record that can't be tagged; a row of `rejects`, and `n_documents` rows of `documents`."""
+    """A record that can't be tagged: a row of `rejects`, and `n_documents` rows of `documents`.
+
+    Attributes:
+        document_id: id of the document; None if it can't be read.
+        source: the file or folder that the record was read from.
+        source_row: where the record is in the source; None for a whole file.
+        stage: the stage that rejected it.
+        code: stable code of the reason.
+        message: the reason, for the user.
+        raw: first bytes of the record; None if nothing was read.
+        n_characters: length of the text in code points; 0 if there is no text.
+        n_documents: documents that the reject stands for; 0 if unknown, as for a damaged file; more than 1 for a range
+            of lost rows.
+    """
 
     document_id: str | None
     source: str
@@ -50,12 +63,17 @@ class Reject:
     message: str
     raw: bytes | None
     n_characters: int = 0
-    n_documents: int = 1  # 0 where the number is unknown, as for a damaged file; more for a range of lost rows
+    n_documents: int = 1
 
 
 @dataclass(slots=True)
 class ReadBatch:
-    """Documents and rejects that were read together, each in the order of the source."""
+    """Documents and rejects that were read together.
+
+    Attributes:
+        documents: INPUTS rows, in the order of the source.
+        rejects: rejects, in the order of the source.
+    """
 
     documents: pa.RecordBatch
     rejects: list[Reject]
@@ -63,7 +81,15 @@ class ReadBatch:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a source holds in one place: an id and a text, of whatever kind they turn out to be."""
+    """A record of a source: an id and a text, not checked yet and possibly of the wrong type.
+
+    Attributes:
+        source: the file that it was read from.
+        source_row: where it is in the source: row (Parquet), byte offset (JSONL) or 0 (text file).
+        document_id: the id.
+        text: the text.
+        raw: bytes of the record; None if they are not available.
+    """
 
     source: str
     source_row: int
@@ -76,28 +102,41 @@ def read(shard: Shard, id_column: str, text_column: str) -> Iterator[ReadBatch]:
     """Yield the documents of a shard in bounded batches.
 
     Args:
-        shard: what to read.
+        shard: the shard.
         id_column: column or key of the ids.
         text_column: column or key of the texts.
 
     Raises:
-        OSError: the storage failed; faults of content become rejects.
+        OSError: the storage failed. Faults of content become rejects.
     """
     return batched(read_records(shard, id_column, text_column))
 
 
 def read_records(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
-    """Yield what is in each place of a shard, in order; arguments and errors are those of `read`."""
+    """Yield the records of a shard, in order.
+
+    Args:
+        shard: the shard.
+        id_column: column or key of the ids.
+        text_column: column or key of the texts.
+
+    Raises:
+        OSError: the storage failed. Faults of content become rejects.
+    """
     return _READERS[shard.format](shard, id_column, text_column)
 
 
 def batched(records: Iterable[Record | Reject]) -> Iterator[ReadBatch]:
-    """Check records and yield them in bounded batches."""
+    """Check records and yield them in bounded batches.
+
+    Args:
+        records: the records and rejects of a shard, in order.
+    """
     batch = _Batch()
     seen: set[str] = set()
     for record in records:
-        # Bounded memory; the check over the whole output finds what this one forgets. Within a batch nothing
-        # is forgotten, since from here on ids stand for the documents of a batch.
+        # Memory is bounded; the check over the whole output finds duplicates that this one misses. Within a batch
+        # every duplicate is found, because the later stages identify documents by id.
         if len(seen) >= _MAX_IDS:
             seen = {row["document_id"] for row in batch.rows}
         document = record if isinstance(record, Reject) else check_record(record, seen)
@@ -143,7 +182,12 @@ class _Batch:
 
 
 def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
-    """Return the record with id and text as strings and the text's bytes, or the reject it makes."""
+    """Return the record with id and text as strings, and the size of the text in bytes; or the reject of the record.
+
+    Args:
+        record: the record.
+        seen: ids of earlier documents; the record's id is added.
+    """
     document_id, text, raw = record.document_id, record.text, record.raw
     readable_id: str | None = None
     n_characters = 0
@@ -182,12 +226,16 @@ def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
 
 
 def clean(text: str) -> str:
-    """Return text that has UTF-8: file names may hold bytes that have none, which Python shows as lone surrogates."""
+    """Return text that can be encoded as UTF-8.
+
+    Args:
+        text: any text. File names may contain bytes that are not UTF-8, which Python represents as lone surrogates.
+    """
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _unicode_code(error: UnicodeError) -> str:
-    # Bytes that are no UTF-8, or half a surrogate pair, which JSON can spell and no UTF-8 can hold.
+    # Bytes that are not UTF-8, or a lone surrogate, which JSON can express and UTF-8 can't.
     return "invalid_utf8" if isinstance(error, UnicodeDecodeError) else "invalid_unicode"
 
 
@@ -206,12 +254,16 @@ def _read_parquet(shard: Shard, id_column: str, text_column: str) -> Iterator[Re
         first, batch = rows
         ids, texts = _values(batch[id_column]), _values(batch[text_column])
         for place, (document_id, text) in enumerate(zip(ids, texts, strict=True), first):
-            # A text's own bytes are what a reject keeps of it.
+            # A reject keeps the bytes of the text.
             yield Record(shard.source, place, document_id, text, text)
 
 
 def parquet_rows(shard: Shard, columns: list[str]) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
-    """Yield the rows [start, end) of a shard, as (number of the first one, rows); damage in a row group leaves others.
+    """Yield the rows of a shard as (number of the first row, rows). Damage in one row group leaves the others readable.
+
+    Args:
+        shard: the shard, whose range is in rows.
+        columns: names of the columns to read.
 
     Raises:
         OSError: the storage failed.
@@ -234,9 +286,9 @@ def parquet_rows(shard: Shard, columns: list[str]) -> Iterator[tuple[int, pa.Rec
 def _group_rows(
     shard: Shard, batches: Iterator[pa.RecordBatch], row: int, start: int, end: int
 ) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
-    """Yield the rows [start, end) of a row group whose first row is `row`; rows that don't come are a reject.
+    """Yield the rows [start, end) of a row group whose first row is `row`; missing rows become one reject.
 
-    The footer says how many rows there are. The data say otherwise where a page header is damaged: the reader then ends
+    The footer gives the number of rows. Where a page header is damaged, the data has fewer: the reader then ends
     early and raises nothing.
     """
     reason = "the data end before them"
@@ -258,7 +310,7 @@ def _group_rows(
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """Return the values; strings as bytes, since a Parquet file may hold invalid UTF-8 in them."""
+    """Return the values; strings as bytes, because strings in a Parquet file may be invalid UTF-8."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if not pa.types.is_integer(column.type):
@@ -274,16 +326,19 @@ def _read_jsonl(shard: Shard, id_column: str, text_column: str) -> Iterator[Reco
 
 
 def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
-    """Yield (byte offset, line) for each line that is not blank; of a compressed file, up to the first damage in it.
+    """Yield (byte offset, line) for each non-blank line; of a compressed file, up to the first damage.
 
-    Every byte of the range is in one line or in one reject: a line over `MAX_RECORD_BYTES` is a reject, and so is what
-    lies behind the last line that could be read.
+    Every byte of the range is in one line or in one reject. A line over `MAX_RECORD_BYTES` is a reject, and so is the
+    part after the last readable line.
+
+    Args:
+        shard: the shard, whose range is in bytes.
 
     Raises:
         OSError: the storage failed.
     """
     plain = shard.format == "jsonl"
-    position = shard.start if plain else 0  # where the next line begins
+    position = shard.start if plain else 0  # byte offset of the next line
     with open_input(shard.source) as file:
         blocks = read_range(file, shard.start, shard.end) if plain else decompressed(file, shard.format)
         try:
@@ -304,14 +359,18 @@ def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
 
 
 class DamagedFile(Exception):
-    """Compressed data is damaged or ends too soon."""
+    """Compressed data is damaged or truncated."""
 
 
 def decompressed(file: IO[bytes], kind: str) -> Iterator[bytes]:
-    """Yield the content of one or more streams compressed as jsonl.gz or jsonl.zst, end to end, in bounded blocks.
+    """Yield the content of one or more compressed streams, concatenated, in bounded blocks.
+
+    Args:
+        file: the compressed file, seekable.
+        kind: its format, jsonl.gz or jsonl.zst.
 
     Raises:
-        DamagedFile: the data is damaged, ends in the middle of a stream, or is not there at all.
+        DamagedFile: the data is damaged, ends in the middle of a stream, or is missing.
         OSError: the storage failed.
     """
     if not file.read(1):
@@ -331,7 +390,7 @@ def decompressed(file: IO[bytes], kind: str) -> Iterator[bytes]:
 
 
 class _LeftOpen:
-    """A file that Arrow doesn't close when it is done with it."""
+    """A file that Arrow does not close when it has finished."""
 
     closed = False
 
@@ -339,7 +398,7 @@ class _LeftOpen:
         self.read = file.read
 
     def close(self) -> None:
-        """Leave the file to whoever opened it."""
+        """Leave the file open for its owner."""
 
 
 _COMPRESSIONS = {"jsonl.gz": "gzip", "jsonl.zst": "zstd"}
@@ -348,7 +407,7 @@ _COMPRESSIONS = {"jsonl.gz": "gzip", "jsonl.zst": "zstd"}
 def _lines(blocks: Iterable[bytes], position: int) -> Iterator[tuple[int, bytes, int]]:
     """Yield (byte offset, line without its newline, bytes with it) from blocks of bytes that begin at `position`.
 
-    Of a line over `MAX_RECORD_BYTES` only the beginning is held and yielded.
+    Of a line over `MAX_RECORD_BYTES` only the beginning is kept and yielded.
 
     >>> list(_lines([b"a\\nb", b"c\\n", b"d"], 10))
     [(10, b'a', 2), (12, b'bc', 3), (15, b'd', 1)]
@@ -403,14 +462,14 @@ def _json_records(
 
 
 def _id_of_damaged(line: bytes, id_column: str) -> Any:
-    """Return the id in a line of invalid UTF-8, if it can be told."""
+    """Return the id in a line of invalid UTF-8, if it can be determined."""
     try:
         return json.loads(line.decode(errors="replace"))[id_column]
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
 
 
-# --- text files, and files that are nothing ---
+# --- text files and unreadable files ---
 
 
 def _read_text(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
@@ -426,7 +485,14 @@ def _read_unreadable(shard: Shard, id_column: str, text_column: str) -> Iterator
 
 
 def read_nothing(shard: Shard) -> Iterator[Reject]:
-    """Yield the reject of a file that can't be opened as what it claims to be."""
+    """Yield the reject of a file that can't be opened in its format.
+
+    Args:
+        shard: a shard of format `unreadable`.
+
+    Raises:
+        OSError: the storage failed.
+    """
     with open_input(shard.source) as file:
         raw = file.read(RAW_BYTES)
     row = shard.start or None

@@ -1,11 +1,11 @@
-"""Annotated data: a shard -> bounded batches of documents with their annotations, a reject for every bad record.
+"""Read annotated data: a shard -> bounded batches of annotated documents, and a reject for every invalid record.
 
-Formats of shards, in `Shard.format`: `FORM.KIND`, where FORM is `documents` (a text, ranges of its characters) or
-`sentences` (words, ranges of them; those of a document next to each other) and KIND as in `planning.documents`;
-`sentences.conll`; `sentences.dataset`, a folder saved by `datasets`; `unreadable`.
+Formats of shards, in `Shard.format`: `FORM.KIND`, where FORM is `documents` (a text with ranges of its characters) or
+`sentences` (words with ranges of words; the sentences of a document are next to each other) and KIND is `parquet`,
+`jsonl`, `jsonl.gz` or `jsonl.zst`; `sentences.conll`; `sentences.dataset`, a folder saved by `datasets`; `unreadable`.
 
-A bad record costs itself alone: of a sentence its document goes on without it. Whether ranges fit is not looked at
-here: an annotation that does not is no bad record.
+An invalid record costs only itself: a document is kept without its invalid sentences. The alignment of ranges is not
+checked here, so a record with a misaligned annotation is valid.
 """
 
 import os
@@ -40,38 +40,55 @@ from spanmarker_core.data.records import BadRecord, DocumentOrder, RecordProblem
 
 ENTITIES = "entities"
 
-#: (where, the bytes that it came in or None, what a record holds)
+#: (place in the source, bytes of the record or None, values of the record)
 _Values = tuple[int, bytes | None, Any]
 _Placed = tuple[int, Sentence]
 
 
 @dataclass(slots=True)
 class AnnotatedBatch:
-    """Documents and rejects that were read together, each in the order of the source."""
+    """Documents and rejects that were read together.
+
+    Attributes:
+        documents: documents, in the order of the source.
+        rejects: rejects, in the order of the source.
+    """
 
     documents: list[AnnotatedDocument] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
 
 
 def columns_of(form: str, id_column: str, text_column: str) -> tuple[str, ...]:
-    """Return the columns that data of this form must have."""
+    """Return the columns that data of a form must have.
+
+    Args:
+        form: "documents" or "sentences".
+        id_column: column or key of the ids of documents.
+        text_column: column or key of their texts.
+    """
     return SENTENCE_KEYS if form == "sentences" else (id_column, text_column, ENTITIES)
 
 
 def iterate(shard: Shard, read: Callable[..., Iterator[Any]], *args: Any) -> Iterator[Any]:
-    """Return what `read(shard, *args)` yields: `CarefulAttempt.records` without the care."""
+    """Return the iterator `read(shard, *args)`. `CarefulAttempt.records` does the same in an isolated process.
+
+    Args:
+        shard: the shard.
+        read: a function of this module that reads a shard.
+        args: its further arguments.
+    """
     return read(shard, *args)
 
 
 def read_annotated(
     shard: Shard, task: AnnotatedTask, records: Callable[..., Iterator[Any]] = iterate
 ) -> Iterator[AnnotatedBatch]:
-    """Yield the documents of a shard in bounded batches; a document is never parted.
+    """Yield the documents of a shard in bounded batches; a document is never divided.
 
     Args:
-        shard: what to read.
-        task: names columns and the scheme of tags.
-        records: how records are read: `iterate`, or `CarefulAttempt.records`.
+        shard: the shard.
+        task: the shard task, which names the columns and the tag scheme.
+        records: reads the records: `iterate`, or `CarefulAttempt.records`.
 
     Raises:
         OSError: the storage failed.
@@ -92,7 +109,12 @@ def read_annotated(
 
 
 def content_of(shard: Shard, id_column: str, text_column: str) -> str:
-    """Return the identity of what lies in a shard's range now, as its plan told it.
+    """Return the current identity of the content in a shard's range; `Shard.content` is the planned one.
+
+    Args:
+        shard: the shard.
+        id_column: column or key of the ids of documents.
+        text_column: column or key of their texts.
 
     Raises:
         OSError: the storage failed.
@@ -104,7 +126,11 @@ def content_of(shard: Shard, id_column: str, text_column: str) -> str:
 
 
 def dataset_content(folder: str) -> str:
-    """Return the identity of a folder saved by `datasets`."""
+    """Return the identity of a folder saved by `datasets`.
+
+    Args:
+        folder: a local path.
+    """
     return text_content(os.path.join(folder, name) for name in sorted(os.listdir(folder)))
 
 
@@ -127,7 +153,7 @@ def _documents(
 
 
 def _values(shard: Shard, columns: tuple[str, ...]) -> Iterator[_Values | Reject]:
-    """Yield what each record of a JSONL or Parquet shard holds; a reject of one counts as a document."""
+    """Yield the values of each record of a JSONL or Parquet shard; the reject of a record counts as one document."""
     kind = shard.format.partition(".")[2]
     shard = replace(shard, format=kind)
     if kind == "parquet":
@@ -157,7 +183,7 @@ def _rows(source: str, first: int, rows: pa.RecordBatch) -> Iterator[_Values | R
         except UnicodeDecodeError as error:
             yield _reject(source, first + place, "invalid_utf8", str(error), None, 1)
             continue
-        values[ENTITIES] = values[ENTITIES] or []  # a list that is null has no entities
+        values[ENTITIES] = values[ENTITIES] or []  # null stands for no entities
         yield first + place, None, values
 
 
@@ -188,7 +214,7 @@ def _sentences(shard: Shard, records: Iterable[_Values | Reject]) -> Iterator[_P
             continue
         place, raw, values = item
         try:
-            if kind == "parquet" and type(values["document_id"]) is int:  # as data sets number them
+            if kind == "parquet" and type(values["document_id"]) is int:  # some data sets number their documents
                 values["document_id"] = str(values["document_id"])
             yield place, sentence_of(values, order)
         except RecordProblem as error:
@@ -213,7 +239,7 @@ def _checked(source: str, records: Iterable[tuple[int, Sentence | BadRecord]]) -
 
 
 def _joined(source: str, records: Iterator[_Placed | Reject]) -> Iterator[AnnotatedDocument | Reject]:
-    """Yield documents of sentences that follow each other, and rejects as they come."""
+    """Yield documents made of consecutive sentences, and rejects in between."""
     held: list[Reject] = []
 
     def good() -> Iterator[_Placed]:

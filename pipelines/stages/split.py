@@ -1,4 +1,4 @@
-"""Split: documents -> their sentences. A document without any (see `sentences.is_blank`) gives no row."""
+"""Split: documents -> sentences. A blank document (see `spanmarker_core.text.sentences.is_blank`) gives no rows."""
 
 import pyarrow as pa
 
@@ -7,7 +7,15 @@ from spanmarker_core.text.sentences import split_sentences
 
 
 def split(documents: pa.RecordBatch, language: str) -> pa.RecordBatch:
-    """Return the SENTENCES of a batch with `document_id` and `text`, documents in order."""
+    """Split documents into sentences.
+
+    Args:
+        documents: a batch with `document_id` and `text`.
+        language: language of the texts.
+
+    Returns:
+        SENTENCES rows, documents in order.
+    """
     ids, numbers, texts, starts, ends = [], [], [], [], []
     for document_id, text in zip(documents["document_id"].to_pylist(), documents["text"].to_pylist(), strict=True):
         for number, (char_start, char_end) in enumerate(split_sentences(text, language)):

@@ -1,4 +1,4 @@
-"""Samples -> annotations: every window scored, every sentence decoded."""
+"""Tag: samples -> annotations. Every window is scored, every sentence decoded."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from schemas import ANNOTATIONS
 from spanmarker_core.spans.decoding import Threshold, decode
 from spanmarker_core.windows.packer import Windows
 
-if TYPE_CHECKING:  # It brings torch, and whoever only prepares samples has none.
+if TYPE_CHECKING:  # It imports torch, which preparing samples does not need.
     from spanmarker_core.inference.tagger import Tagger
 
 
@@ -20,12 +20,13 @@ def tag(
     """Find the entities of packed sentences.
 
     Args:
-        samples: SAMPLES rows, all of a sentence's and each document's together, in order.
+        samples: SAMPLES rows, in order: a sentence's rows are together, and so are a document's.
         model: a loaded model.
-        decoder, threshold: as in `Tagger.tag_words`; None is as the bundle says.
+        decoder: name of a decoder in `spanmarker_core.spans.decoding.DECODERS`; None uses the bundle's.
+        threshold: least score of an entity, for all labels or by label; None uses the bundle's.
 
     Returns:
-        ANNOTATIONS rows in the order of the documents, then of their text; `entity_id` counts among these rows.
+        ANNOTATIONS rows, sorted by document, then by position in its text; `entity_id` counts among these rows.
     """
     windows = windows_of(samples)
     found = decode(model.score(windows, threshold), decoder or model.config.decoder)
@@ -61,7 +62,11 @@ def tag(
 
 
 def numbered(annotations: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows, each document's together, with `entity_id` counted from 0 in each document."""
+    """Return annotations with `entity_id` counted from 0 in each document.
+
+    Args:
+        annotations: ANNOTATIONS rows, each document's together.
+    """
     edges = document_edges(annotations["document_id"])
     numbers = np.arange(len(annotations)) - np.repeat(edges[:-1], np.diff(edges))
     place = ANNOTATIONS.schema.get_field_index("entity_id")
@@ -69,7 +74,11 @@ def numbered(annotations: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def windows_of(samples: pa.RecordBatch) -> Windows:
-    """Return the windows that SAMPLES rows hold; documents are numbered in the order of the rows."""
+    """Return the windows of SAMPLES rows, with documents numbered in the order of the rows.
+
+    Args:
+        samples: SAMPLES rows, each document's together.
+    """
     edges = document_edges(samples.column("document_id"))
     token_offsets, token_ids = flat(samples.column("token_ids"))
     columns: dict[str, Any] = {}
@@ -86,7 +95,11 @@ def windows_of(samples: pa.RecordBatch) -> Windows:
 
 
 def flat(lists: pa.LargeListArray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (offsets from 0, values) of a list column, also when the batch is a slice."""
+    """Return (offsets from 0, values) of a list column, also of a slice.
+
+    Args:
+        lists: the column.
+    """
     offsets = lists.offsets.to_numpy()
     values = lists.values.slice(offsets[0], offsets[-1] - offsets[0])
     return offsets - offsets[0], values.to_numpy(zero_copy_only=False)

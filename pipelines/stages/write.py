@@ -1,4 +1,4 @@
-"""Write: rows -> Parquet files that say what made them, published whole."""
+"""Write: rows -> Parquet files, published atomically, with their origin in the footer."""
 
 import contextlib
 import hashlib
@@ -12,13 +12,23 @@ from pipelines.storage import publish, writing
 from schemas import Table
 from schemas.manifest import Output
 
-#: A row group ends when it holds this many rows or this many bytes in memory.
+#: Limits of a row group, in rows and in bytes in memory.
 MAX_GROUP_ROWS = 1 << 17
 MAX_GROUP_BYTES = 16 << 20
 
 
 class TableWriter:
-    """Gathers batches of one table into row groups of a Parquet file."""
+    """A writer that collects batches of one table into the row groups of a Parquet file.
+
+    Args:
+        url: where the file will be published, for error messages.
+        file: a local file, open for writing.
+        table: the table's schema and version.
+        footer: further metadata, each stored as `spanmarker.KEY`.
+
+    Attributes:
+        rows: number of rows written.
+    """
 
     def __init__(self, url: str, file: IO[bytes], table: Table, footer: dict[str, str]) -> None:
         self._url = url
@@ -31,7 +41,11 @@ class TableWriter:
             self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows."""
+        """Add rows.
+
+        Args:
+            batch: rows of the table.
+        """
         if len(batch) == 0:
             return
         self._batches.append(batch)
@@ -41,7 +55,7 @@ class TableWriter:
             self._flush()
 
     def finish(self) -> Output:
-        """Write the footer and return what the file holds."""
+        """Write the footer and return the file's size, digest and number of rows."""
         self._flush()
         with writing(self._url):
             self._writer.close()
@@ -49,8 +63,8 @@ class TableWriter:
         return output_of(self._file.name, self.rows)
 
     def abandon(self) -> None:
-        """Forget the file. What is left of it is the caller's to remove."""
-        self._writer.is_open = False  # Else it writes its footer when it is collected, into a closed file.
+        """Discard the writer. The caller removes the file."""
+        self._writer.is_open = False  # Otherwise its finaliser writes a footer into a closed file.
 
     def _flush(self) -> None:
         if self._batches:
@@ -62,25 +76,39 @@ class TableWriter:
 
 
 def output_of(path: str, rows: int) -> Output:
-    """Return what a finished local file of so many rows is to a manifest entry."""
+    """Return the manifest's record of a finished file.
+
+    Args:
+        path: path of a local file.
+        rows: number of its rows.
+    """
     with open(path, "rb") as written:
         digest = hashlib.file_digest(written, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
         return Output(rows, written.tell(), digest)
 
 
 def named(footer: dict[str, str]) -> dict[str, str]:
-    """Return facts under the names that they have in the metadata of a file's schema."""
+    """Return metadata under the names used in a file's schema.
+
+    Args:
+        footer: value by name.
+    """
     return {f"spanmarker.{key}": value for key, value in footer.items()}
 
 
 @contextlib.contextmanager
 def table_writer(url: str, table: Table, footer: dict[str, str]) -> Iterator[TableWriter]:
-    """Open a Parquet file that appears at `url` when the block ends well; call `finish` before it does.
+    """Open a Parquet file that appears at `url` when the block ends without an exception.
+
+    Call `finish` inside the block.
 
     Args:
-        url: where the file goes.
-        table: its schema and version, which go into its footer.
-        footer: more facts for the footer, each as `spanmarker.KEY`.
+        url: where the file is published, a path or URL.
+        table: its schema and version, which are stored in its footer.
+        footer: further metadata for the footer, each stored as `spanmarker.KEY`.
+
+    Raises:
+        PipelineError: `output.not_writable`.
     """
     with publish(url) as file:
         writer = TableWriter(url, file, table, footer)
