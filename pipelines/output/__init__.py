@@ -1,1 +1,1 @@
-"""The state of an output folder: which job owns it, what is done, what is left. No table is written here."""
+"""The state of an output folder: its job, its finished shards, its pending shards. No table is written here."""

@@ -1,7 +1,7 @@
-"""Sets of names at eight bytes a name. A million shards are eight megabytes.
+"""Sets of names at eight bytes per name: a million shards take eight megabytes.
 
-A name stands in a set as 64 bits of its digest. A shard's name holds no more of its own, so this adds no new kind of
-accident: of a million names two are taken for each other with a chance of 3 in 100 million.
+A name is represented by 64 bits of its digest. A shard's name contains a digest of the same length, so this adds no new
+kind of collision: among a million names, the probability that two collide is 3 in 100 million.
 """
 
 import hashlib
@@ -14,12 +14,16 @@ import numpy as np
 
 Item = TypeVar("Item")
 
-#: Items that are worked on at once where there may be millions.
+#: Items per batch where there may be millions.
 PAGE = 4096
 
 
 def pages(items: Iterable[Item], size: int = PAGE) -> Iterator[list[Item]]:
-    """Yield the items in lists of `size`, the last perhaps shorter.
+    """Yield items in lists of equal size; the last may be shorter.
+
+    Args:
+        items: the items.
+        size: items per list.
 
     >>> list(pages("abc", 2))
     [['a', 'b'], ['c']]
@@ -30,7 +34,11 @@ def pages(items: Iterable[Item], size: int = PAGE) -> Iterator[list[Item]]:
 
 
 def digests_of(names: Iterable[str | bytes]) -> np.ndarray:
-    """Return the names' keys, uint64, in order."""
+    """Return the digests of names, uint64, in order.
+
+    Args:
+        names: the names.
+    """
     digests = b"".join(
         hashlib.blake2b(
             name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape"), digest_size=8
@@ -41,7 +49,13 @@ def digests_of(names: Iterable[str | bytes]) -> np.ndarray:
 
 
 class DigestSet:
-    """A set of names that can tell what is in it, and no longer what it is called.
+    """A set of names that stores only their digests: it can test membership, but not list the names.
+
+    Args:
+        keys: digests of the names, in any order; duplicates are allowed.
+
+    Attributes:
+        keys: digests of the names, uint64, sorted and unique.
 
     >>> names = DigestSet.of(["a", "b"])
     >>> "a" in names, "c" in names, len(names - DigestSet.of(["a"]))
@@ -49,12 +63,15 @@ class DigestSet:
     """
 
     def __init__(self, keys: "np.ndarray | array[int]") -> None:
-        #: Sorted, unique.
         self.keys = np.unique(np.asarray(keys, np.uint64))
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "DigestSet":
-        """Return the set of these names; holds a page of them at a time."""
+        """Return the set of some names; memory holds one batch of them at a time.
+
+        Args:
+            names: the names.
+        """
         keys = array("Q")
         for page in pages(names):
             keys.frombytes(digests_of(page).tobytes())
@@ -62,23 +79,35 @@ class DigestSet:
 
     @property
     def digest(self) -> str:
-        """A digest of the set: two with the same names have the same."""
+        """A digest of the set; sets of the same names have the same digest."""
         return hashlib.blake2b(self.keys.tobytes(), digest_size=8).hexdigest()
 
     def mask(self, keys: np.ndarray) -> np.ndarray:
-        """Tell of each key whether its name is in the set."""
+        """Return for each digest whether its name is in the set.
+
+        Args:
+            keys: digests of names, uint64.
+        """
         if not len(self.keys):
             return np.zeros(len(keys), bool)
         places = np.searchsorted(self.keys, keys)
         return self.keys[np.minimum(places, len(self.keys) - 1)] == keys
 
     def among(self, names: Iterable[str]) -> Iterator[str]:
-        """Yield those of the names that are in the set; reads a page of them ahead."""
+        """Yield the names that are in the set; reads one batch of names ahead.
+
+        Args:
+            names: the names to test.
+        """
         for page in pages(names):
             yield from itertools.compress(page, self.mask(digests_of(page)))
 
     def missing(self, names: Iterable[str]) -> Iterator[str]:
-        """Yield those of the names that are not in the set; reads a page of them ahead."""
+        """Yield the names that are not in the set; reads one batch of names ahead.
+
+        Args:
+            names: the names to test.
+        """
         for page in pages(names):
             yield from itertools.compress(page, ~self.mask(digests_of(page)))
 
@@ -99,7 +128,16 @@ class DigestSet:
 
 
 class Sizes:
-    """A number for each name, at sixteen bytes a name."""
+    """A size for each of many names, at sixteen bytes per name.
+
+    Args:
+        keys: digests of the names, in any order.
+        sizes: the size of each name.
+
+    Attributes:
+        names: the set of the names.
+        sizes: int64, the size of each name, in the order of `names.keys`.
+    """
 
     def __init__(self, keys: "np.ndarray | array[int]", sizes: "np.ndarray | array[int]") -> None:
         keys, order = np.unique(np.asarray(keys, np.uint64), return_index=True)
@@ -108,7 +146,11 @@ class Sizes:
 
     @classmethod
     def of(cls, sizes: Iterable[tuple[str, int]]) -> "Sizes":
-        """Return what these pairs of name and number say; holds a page of them at a time."""
+        """Return the sizes of some names; memory holds one batch of them at a time.
+
+        Args:
+            sizes: pairs of name and size.
+        """
         keys, numbers = array("Q"), array("q")
         for page in pages(sizes):
             keys.frombytes(digests_of(name for name, _ in page).tobytes())
@@ -116,7 +158,12 @@ class Sizes:
         return cls(keys, numbers)
 
     def equal(self, keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """Tell of each key whether its name is known with this number."""
+        """Return for each digest whether its name is known with this size.
+
+        Args:
+            keys: digests of names, uint64.
+            sizes: the expected size of each.
+        """
         if not len(self.names):
             return np.zeros(len(keys), bool)
         places = np.minimum(np.searchsorted(self.names.keys, keys), len(self.sizes) - 1)

@@ -1,6 +1,7 @@
-"""Whose an output folder is. `job.json` says it; without it, the entries of finished shards do.
+"""The job that owns an output folder. `job.json` names it; if that is missing, the entries of finished shards do.
 
-A folder that holds files with the names of ours, and neither of the two, may be somebody's own: it is left alone.
+A folder that has neither, but holds files with the names of an output's files, may belong to another program, so it
+is not touched.
 """
 
 import json
@@ -11,41 +12,49 @@ from pipelines.output.manifest import entry_rows, has_entries, identity_digest
 from pipelines.storage import exists, join, names_in, publish_bytes, read_all
 from schemas import Table
 
-#: Files that a job writes into the output folder itself.
+#: Files that a job writes directly into the output folder.
 FILES = ("job.json", "plan.jsonl", "report.json", "report.md", "report.html")
-#: Files named in an error; the rest is counted.
+#: Files named in an error message; the others are counted.
 _SHOWN = 10
 
 
 def claim(output: str, identity: dict[str, str], force: bool = False) -> None:
-    """Make `output` the folder of the job with this identity, or refuse if it is another's.
+    """Acquire an output folder for a job, or raise an error if another job owns it.
 
-    A `job.json` that was lost is written again if all finished shards are this job's.
+    A missing `job.json` is written again if all finished shards belong to this job.
 
     Args:
         output: the output folder.
-        identity: the job's.
-        force: whether another job's folder is let pass; it stays that job's until `take`.
+        identity: identity of the job.
+        force: whether another job's folder is accepted; it belongs to that job until `take` is called.
 
     Raises:
-        PipelineError: `output.other_job` with what differs, `output.foreign` with the files,
+        PipelineError: `output.other_job` with the differences, `output.foreign` with the files,
             `output.not_readable`, `output.damaged` or `output.not_writable`.
     """
     theirs = _read_identity(_path(output))
     if not has_entries(output):
-        # A job that never finished a shard, such as one with a mistyped column, has no claim.
+        # A job that never finished a shard, such as one with a mistyped column, does not own the folder.
         if theirs is None:
             _refuse_foreign(output, tables_of(identity))
     elif differences := _differences(output, theirs, identity):
         if force:
             return
         raise PipelineError("output.other_job", path=output, differences="\n".join(differences))
-    # Also where it is there already: an output that can't be written is found out before any work.
+    # Written even if it exists, so that an output that is not writable is detected before any work.
     take(output, identity)
 
 
 def take(output: str, identity: dict[str, str]) -> None:
-    """Make `output` the folder of the job with this identity, whosever it was."""
+    """Write the identity of a job into an output folder, whichever job owned it before.
+
+    Args:
+        output: the output folder.
+        identity: identity of the job.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
     publish_bytes(_path(output), json.dumps(identity, indent=1, sort_keys=True).encode() + b"\n")
 
 
@@ -54,7 +63,7 @@ def _path(output: str) -> str:
 
 
 def _differences(output: str, theirs: dict[str, str] | None, identity: dict[str, str]) -> list[str]:
-    """Return what differs between the job whose rows are there and this one, as lines."""
+    """Return the differences between the job that owns the rows and this one, as lines."""
     if theirs is None:
         ours = identity_digest(identity)
         for rows in entry_rows(output, ["shard", "job"]):
@@ -67,7 +76,7 @@ def _differences(output: str, theirs: dict[str, str] | None, identity: dict[str,
 
 
 def _read_identity(path: str) -> dict[str, str] | None:
-    """Return the identity that a `job.json` holds; None if there is none, or what there is holds no identity."""
+    """Return the identity in a `job.json`; None if the file is missing or holds no identity."""
     try:
         if not exists(path):
             return None

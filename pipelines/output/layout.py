@@ -1,9 +1,9 @@
-"""Which tables a job writes and where: in an output folder each has a folder, with a file a shard in it."""
+"""Tables of each kind of job and their paths: each table is a folder of the output, with one file per shard."""
 
 from pipelines.storage import join
 from schemas import ANNOTATED_SAMPLES, ANNOTATIONS, DOCUMENTS, GOLD_PROBLEMS, PREPARED, REJECTS, SAMPLES, Table
 
-#: Tables of a `spanmarker tag`, Parquet, in the order in which they are told of.
+#: Tables of a `spanmarker tag`, Parquet, in the order of reports.
 TAG_TABLES = (ANNOTATIONS, DOCUMENTS, REJECTS)
 #: Tables of a `spanmarker prepare`, Arrow IPC.
 SAMPLE_TABLES = (SAMPLES, PREPARED)
@@ -16,16 +16,30 @@ _ENDINGS = {table.name: ".arrow" if table in _IPC else ".parquet" for table in T
 
 
 def table_path(output: str, table: str, shard: str) -> str:
-    """Return where a shard's part of a table lies."""
+    """Return the path of a shard's file of a table.
+
+    Args:
+        output: the output folder.
+        table: name of the table.
+        shard: name of the shard.
+    """
     return join(output, table, shard + _ENDINGS[table])
 
 
 def table_ending(table: str) -> str:
-    """Return how the names of a table's files end."""
+    """Return the file name ending of a table.
+
+    Args:
+        table: name of the table.
+    """
     return _ENDINGS[table]
 
 
 def tables_of(identity: dict[str, str]) -> tuple[Table, ...]:
-    """Return the tables that the job with this identity writes."""
+    """Return the tables that a job writes.
+
+    Args:
+        identity: identity of the job.
+    """
     first = ((tables[0].name, tables) for tables in (SAMPLE_TABLES, TRAINING_TABLES))
     return next((tables for name, tables in first if f"schema.{name}" in identity), TAG_TABLES)

@@ -1,19 +1,19 @@
-"""What is done, exactly. The layout of an output folder and the entries of finished shards.
+"""The manifest of an output: exactly which shards are finished. The layout of an output folder:
 
-    out/job.json                    the identity of the job whose rows these are
+    out/job.json                    the identity of the job that made the rows
     out/plan.jsonl                  the shards of the last run's inputs
-    out/annotations/SHARD.parquet   and documents/, rejects/: one file a shard in each; see `layout`
-    out/manifest/SHARD.json         published last: the shard is done
+    out/annotations/SHARD.parquet   and documents/, rejects/: one file per shard in each; see `pipelines.output.layout`
+    out/manifest/SHARD.json         published last: the shard is finished
     out/manifest/entries.parquet    the same, for shards of earlier runs, where there are many
-    out/report.json, .md, .html     what the last run did
+    out/report.json, .md, .html     the report of the last run
 
-A shard's name holds a digest of its source, range, content and job. So a shard is done if its name is
-in the manifest and its files are there, each of the size that its entry says. The contents of files are
-not read for that.
+A shard's name contains a digest of its source, range, content and job. A shard is therefore finished if its name is
+in the manifest and its files exist with the sizes given in its entry. The contents of the files are not read for that.
 
-An entry is a file of its own at first. Whoever holds the output's lock moves entries into the table (`fold`): the
-table is published with them, then their files are removed. So a crash leaves an entry in both at worst, and then its
-file counts. An entry is taken back in the opposite order of what made it: out of the table, its file, the outputs.
+An entry starts as a separate file. The holder of the output's lock moves entries into the manifest table (`fold`): the
+table is published with them, then their files are removed. A crash therefore leaves an entry at worst in both
+places, and then its file counts. An entry is withdrawn in the reverse order: from the table, then its file, then the
+outputs.
 """
 
 import contextlib
@@ -55,26 +55,37 @@ from schemas import Table
 from schemas.manifest import ENTRIES, Entry
 from schemas.shards import Shard
 
-#: Entries that are files of their own, past which they are moved into the table.
+#: Number of separate entry files above which entries are moved into the manifest table.
 COMPACT_AT = 1000
 _SHARD_NAME = re.compile(r"[A-Za-z0-9_]{0,48}-[0-9]{5,}-[0-9a-f]{16}")
-_READ_AT_ONCE = 256  # entries
-_HELD_BYTES = 1 << 20  # of names of entries that are files; the rest is put on disk
+_READ_AT_ONCE = 256  # entry files
+_HELD_BYTES = 1 << 20  # of names of entry files in memory; the rest is written to disk
 _REMOVERS = 16
 
 
 def plan_path(output: str) -> str:
-    """Return where the plan lies."""
+    """Return the path of the plan.
+
+    Args:
+        output: the output folder.
+    """
     return join(output, "plan.jsonl")
 
 
 def identity_digest(identity: dict[str, str]) -> str:
-    """Return the digest of a job identity, which stands for it in names and footers."""
+    """Return the digest of a job identity, which represents it in names and footers.
+
+    Args:
+        identity: identity of the job.
+    """
     return hashlib.blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def is_shard_name(name: str) -> bool:
-    """Tell whether a file's name, without its ending, may be a shard's. Other files are not this program's.
+    """Return whether a name has the form of a shard's name. Files with other names were not written by this program.
+
+    Args:
+        name: a file's name without its ending.
 
     >>> is_shard_name("articles-00003-9f86d081884c7d65"), is_shard_name("mine")
     (True, False)
@@ -83,18 +94,42 @@ def is_shard_name(name: str) -> bool:
 
 
 def make_folders(output: str, tables: tuple[Table, ...] = TAG_TABLES) -> None:
-    """Make the folders of an output that holds these tables."""
+    """Create the folders of an output.
+
+    Args:
+        output: the output folder.
+        tables: the tables that it will hold.
+
+    Raises:
+        PipelineError: `url.no_bucket`, `url.unusable`, `output.not_writable`.
+    """
     for name in [*(table.name for table in tables), "manifest"]:
         make_folder(join(output, name))
 
 
 def commit(output: str, entry: Entry) -> None:
-    """Publish a shard's entry. Its outputs must be in place."""
+    """Publish a shard's entry. Its outputs must be in place.
+
+    Args:
+        output: the output folder.
+        entry: the entry.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
     publish_bytes(_entry_path(output, entry.shard), entry.to_json(indent=1) + b"\n")
 
 
 def committed_entry(output: str, shard: str) -> Entry | None:
-    """Return a shard's entry if it has one, else None."""
+    """Return a shard's entry; None if it has none.
+
+    Args:
+        output: the output folder.
+        shard: name of the shard.
+
+    Raises:
+        PipelineError: `output.not_readable`, `output.damaged`, `output.table_damaged`.
+    """
     path = _entry_path(output, shard)
     try:
         return _entry(path, _contents(output, [path])[0])
@@ -104,9 +139,16 @@ def committed_entry(output: str, shard: str) -> Entry | None:
 
 
 def finished_entry(output: str, shard: str) -> Entry | None:
-    """Return a shard's entry if it is finished and its outputs are there as it says, else None.
+    """Return a shard's entry if its outputs exist with the sizes given there; otherwise None.
 
-    An attempt of an earlier run may commit after this run has cleared what it had published.
+    An attempt of an earlier run may commit after this run has removed its outputs.
+
+    Args:
+        output: the output folder.
+        shard: name of the shard.
+
+    Raises:
+        PipelineError: `output.not_readable`, `output.damaged`, `output.table_damaged`.
     """
     entry = committed_entry(output, shard)
     if entry is None:
@@ -116,20 +158,36 @@ def finished_entry(output: str, shard: str) -> Entry | None:
 
 
 def has_entries(output: str) -> bool:
-    """Tell whether any shard was ever finished here."""
+    """Return whether an output has any entries.
+
+    Args:
+        output: the output folder.
+    """
     return any(True for _ in loose_names(output)) or exists(folded.table_file(output))
 
 
 def committed_names(output: str) -> Iterator[str]:
-    """Yield the names of finished shards, sorted, as their entries say; reads no entry."""
+    """Yield the names of finished shards, sorted; reads no entry.
+
+    Args:
+        output: the output folder.
+    """
     tabled = (name for batch in folded.batches(output, ["shard"]) for name in batch["shard"].to_pylist())
-    # The files are listed before the table is opened: what is moved meanwhile is in the table by then.
+    # The files are listed before the table is opened, so an entry that is moved in between is in the table.
     for name, _ in itertools.groupby(heapq.merge(_loose(output), tabled)):
         yield name
 
 
 def read_entries(output: str, wanted: DigestSet | None = None) -> Iterator[Entry]:
-    """Yield the entries of finished shards, or of those among them that are wanted, sorted by name."""
+    """Yield the entries of finished shards, sorted by name.
+
+    Args:
+        output: the output folder.
+        wanted: the shards to yield; None yields all.
+
+    Raises:
+        PipelineError: `output.not_readable`, `output.damaged`, `output.table_damaged`.
+    """
     for batch in entry_rows(output, ["shard", "entry"]):
         if wanted is not None:
             batch = batch.filter(pa.array(wanted.mask(shard_keys(batch))))
@@ -138,14 +196,17 @@ def read_entries(output: str, wanted: DigestSet | None = None) -> Iterator[Entry
 
 
 def entry_rows(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield all entries as rows of ENTRIES, sorted by shard. Memory holds some thousand of them.
+    """Yield all entries as rows of ENTRIES, sorted by shard. Memory holds a few thousand of them.
 
-    The files are listed once, before the table is opened. So an entry that another process moves meanwhile is found
-    where it was or in the table.
+    The files are listed once, before the table is opened. An entry that another process moves in between is therefore
+    found in its file or in the table.
 
     Args:
         output: the output folder.
-        columns: those that are wanted; the first is "shard".
+        columns: the columns to read; the first is "shard".
+
+    Raises:
+        PipelineError: `output.not_readable`, `output.damaged`, `output.table_damaged`.
     """
     with tempfile.SpooledTemporaryFile(_HELD_BYTES) as held:
 
@@ -163,26 +224,33 @@ def entry_rows(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
 
 
 def shard_keys(rows: pa.RecordBatch) -> np.ndarray:
-    """Return the keys, as in DigestSet, of rows of ENTRIES."""
+    """Return the digests, as in `DigestSet`, of the shards of some rows.
+
+    Args:
+        rows: ENTRIES rows with the column "shard".
+    """
     return digests_of(rows["shard"].to_pylist())
 
 
 def planned(output: str) -> Iterator[Shard]:
     """Yield the shards of the saved plan.
 
+    Args:
+        output: the output folder.
+
     Raises:
-        PipelineError: `plan.other_version`; `output.damaged` if the file is no plan, `output.not_readable`.
+        PipelineError: `plan.other_version`; `output.damaged` if the file is not a plan; `output.not_readable`.
     """
     return read_plan(plan_path(output))
 
 
 @dataclass(frozen=True, slots=True)
 class OutputContents:
-    """What is in an output folder.
+    """The contents of an output folder.
 
     Attributes:
         committed: shards that have an entry.
-        done: those of them whose outputs are all in place and of the right sizes.
+        done: those of them whose outputs all exist with the right sizes.
         sizes: the output files by table.
     """
 
@@ -192,7 +260,11 @@ class OutputContents:
 
 
 def find_done(output: str) -> OutputContents:
-    """Hold the entries against the files that are there."""
+    """Compare the entries with the existing files.
+
+    Args:
+        output: the output folder.
+    """
     sizes = output_sizes(output)
     committed, done = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
     for rows in entry_rows(output, ["shard", "outputs"]):
@@ -203,7 +275,11 @@ def find_done(output: str) -> OutputContents:
 
 
 def output_sizes(output: str) -> dict[str, Sizes]:
-    """Return the output files that are there, by table."""
+    """Return the existing output files, by table.
+
+    Args:
+        output: the output folder.
+    """
     return {
         name: Sizes.of(found for found in sizes_in(join(output, name), table_ending(name)) if is_shard_name(found[0]))
         for name in (table.name for table in TABLES)
@@ -211,7 +287,10 @@ def output_sizes(output: str) -> dict[str, Sizes]:
 
 
 def _whole(rows: pa.RecordBatch, keys: np.ndarray, sizes: dict[str, Sizes]) -> np.ndarray:
-    """Tell which shards' outputs are there as their entries say; keys and names of sizes are by row and table."""
+    """Return for each row whether all its outputs exist as stated.
+
+    `keys` holds the digest of each row's shard, `sizes` the existing files by table.
+    """
     outputs = rows["outputs"]
     offsets = outputs.offsets.to_numpy()
     owners = np.repeat(np.arange(len(rows)), np.diff(offsets))
@@ -226,7 +305,14 @@ def _whole(rows: pa.RecordBatch, keys: np.ndarray, sizes: dict[str, Sizes]) -> n
 
 
 def fold(output: str) -> None:
-    """Move entries into the table if many are files of their own. Only for whoever holds the output's lock."""
+    """Move entries into the manifest table if there are many entry files. Only for the holder of the output's lock.
+
+    Args:
+        output: the output folder.
+
+    Raises:
+        PipelineError: `output.not_readable`, `output.damaged`, `output.table_damaged`, `output.not_writable`.
+    """
     loose = DigestSet.of(loose_names(output))
     if len(loose) <= COMPACT_AT:
         return
@@ -235,9 +321,16 @@ def fold(output: str) -> None:
 
 
 def keep_only(output: str, kept: DigestSet) -> None:
-    """Remove the entries of all other shards; their outputs are then what nobody speaks for.
+    """Remove the entries of all other shards; their outputs are then without an entry.
 
-    Only for whoever holds the output's lock.
+    Only for the holder of the output's lock.
+
+    Args:
+        output: the output folder.
+        kept: the shards that stay.
+
+    Raises:
+        PipelineError: `output.not_readable`, `output.table_damaged`, `output.not_writable`.
     """
     tabled = [shard_keys(batch) for batch in folded.batches(output, ["shard"])]
     if not all(kept.mask(keys).all() for keys in tabled):
@@ -247,17 +340,32 @@ def keep_only(output: str, kept: DigestSet) -> None:
 
 
 def remove_entries(output: str, shards: Iterable[str]) -> None:
-    """Remove the entries of shards that are files."""
+    """Remove the entry files of shards.
+
+    Args:
+        output: the output folder.
+        shards: names of the shards.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
     remove_files(_entry_path(output, shard) for shard in shards)
 
 
 def loose_names(output: str) -> Iterator[str]:
-    """Yield the names of shards whose entries are files, in no order."""
+    """Yield the names of the shards that have an entry file, in any order.
+
+    Args:
+        output: the output folder.
+    """
     return filter(is_shard_name, names_in(join(output, "manifest"), ".json"))
 
 
 def remove_files(paths: Iterable[str]) -> None:
-    """Remove files, a number of them at once, since each takes a store its time.
+    """Remove files, several in parallel to hide the latency of a store.
+
+    Args:
+        paths: paths or URLs.
 
     Raises:
         PipelineError: `output.not_writable`.
@@ -277,7 +385,11 @@ def _entry_path(output: str, shard: str) -> str:
 
 
 def _loose(output: str) -> Iterator[str]:
-    """Yield what `loose_names` does, sorted. With their ending they sort so too, since no such name begins another."""
+    """Yield the names of `loose_names`, sorted.
+
+    The listing is sorted by file name. The order is the same without the ending, because no shard name is a prefix of
+    another.
+    """
     folder = join(output, "manifest")
     with translate_storage_errors(folder):
         for found in listing(*resolve(folder)):
@@ -287,11 +399,11 @@ def _loose(output: str) -> Iterator[str]:
 
 
 def _loose_rows(output: str, shards: list[str]) -> pa.RecordBatch:
-    """Return the entries of these shards, sorted as they are, which were files when they were listed."""
+    """Return the entries of some shards, in their order; all were entry files when they were listed."""
     paths = [_entry_path(output, shard) for shard in shards]
     try:
         contents = _contents(output, paths)
-    except FileNotFoundError:  # Another process has the lock and moves them into the table; or removes them.
+    except FileNotFoundError:  # The holder of the lock is moving them into the table or removing them.
         return _moved_rows(output, shards)
     return folded.batch_of([_entry(path, content) for path, content in zip(paths, contents, strict=True)])
 
@@ -326,7 +438,7 @@ def _entry(path: str, content: bytes) -> Entry:
 
 
 def _merged(first: Iterator[pa.RecordBatch], second: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Merge two runs of batches, each sorted by shard; memory holds one of each."""
+    """Merge two sequences of batches, each sorted by shard; memory holds one batch of each."""
     one, other = next(first, None), next(second, None)
     while one is not None and other is not None:
         bound = min(one["shard"][-1].as_py(), other["shard"][-1].as_py())
@@ -341,6 +453,6 @@ def _merged(first: Iterator[pa.RecordBatch], second: Iterator[pa.RecordBatch]) -
 def _cut(
     rows: pa.RecordBatch, bound: str, following: Iterator[pa.RecordBatch]
 ) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-    """Return the rows up to a shard, and those after it or the batch that follows."""
+    """Return the rows up to a shard, and the rows after it or, if there are none, the next batch."""
     count = pc.sum(pc.less_equal(rows["shard"], bound)).as_py()
     return rows[:count], rows[count:] if count < len(rows) else next(following, None)

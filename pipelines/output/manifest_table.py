@@ -1,7 +1,7 @@
-"""The table of entries that are no longer files of their own: `manifest/entries.parquet`.
+"""The manifest table, `manifest/entries.parquet`: the entries that are no longer separate files.
 
-It is only ever replaced as a whole, by whoever holds the lock of the output. See `manifest` for what is in it and
-what is not.
+Only the holder of the output's lock replaces it, always as a whole. `pipelines.output.manifest` describes which
+entries it holds.
 """
 
 import bisect
@@ -26,17 +26,25 @@ from pipelines.storage import (
 )
 from schemas.manifest import ENTRIES, Entry
 
-#: Rows of a row group, which is what is read to find one entry.
+#: Rows per row group, the unit that is read to find one entry.
 GROUP_ROWS = 4096
 
 
 def table_file(output: str) -> str:
-    """Return where the table lies."""
+    """Return the path of the manifest table.
+
+    Args:
+        output: the output folder.
+    """
     return join(output, "manifest", "entries.parquet")
 
 
 def batch_of(entries: list[Entry]) -> pa.RecordBatch:
-    """Return the rows of these entries, in order."""
+    """Return the ENTRIES rows of some entries, in order.
+
+    Args:
+        entries: the entries.
+    """
     return pa.RecordBatch.from_pydict(
         {
             "shard": [entry.shard for entry in entries],
@@ -51,7 +59,11 @@ def batch_of(entries: list[Entry]) -> pa.RecordBatch:
 
 
 def batches(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the table's rows, sorted by shard; none if there is no table. Memory holds a row group.
+    """Yield the table's rows, sorted by shard; none if there is no table. Memory holds one row group.
+
+    Args:
+        output: the output folder.
+        columns: the columns to read.
 
     Raises:
         PipelineError: `output.table_damaged`, `output.not_readable`.
@@ -64,15 +76,15 @@ def batches(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
 
 
 def rows_of(output: str, shards: list[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of those of these shards that the table has. Reads the row groups that may hold them.
+    """Yield the rows of some shards, where the table has them. Reads only the row groups that may contain them.
 
     Args:
         output: the output folder.
         shards: sorted names.
-        columns: as in `batches`; the first is "shard".
+        columns: the columns to read; the first is "shard".
 
     Raises:
-        PipelineError: as `batches`.
+        PipelineError: `output.table_damaged`, `output.not_readable`.
     """
     with _opened(output) as parquet:
         if parquet is None:
@@ -87,7 +99,11 @@ def rows_of(output: str, shards: list[str], columns: list[str]) -> Iterator[pa.R
 
 
 def replace(output: str, rows: Iterable[pa.RecordBatch]) -> None:
-    """Publish a table of `rows`, which are sorted, in place of the one that is there; no rows are no table.
+    """Publish a new table in place of the existing one; without rows, remove the table.
+
+    Args:
+        output: the output folder.
+        rows: ENTRIES rows, sorted by shard.
 
     Raises:
         PipelineError: `output.not_writable`.
@@ -131,7 +147,7 @@ def _opened(output: str) -> Iterator[pq.ParquetFile | None]:
             if file is None:
                 yield None
                 return
-            if not path.startswith("memory://"):  # There, each process has files of its own.
+            if not path.startswith("memory://"):  # Files in memory are visible only in this process.
                 shared_process().call(_check, given_options(), path)
             parquet = pq.ParquetFile(file, page_checksum_verification=True)
             found = (parquet.schema_arrow.metadata or {}).get(b"spanmarker.schema_version", b"none").decode()

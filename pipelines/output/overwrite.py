@@ -1,7 +1,7 @@
-"""One rule for all options that write: no input is written to, and nothing is replaced that this program did not write.
+"""Protection of existing files: no option writes to an input or replaces a file that this program did not write.
 
-Commands call it before they write or compute anything. An earlier output of the same command is told by how it begins;
-an empty file, as `mktemp` makes one, may be replaced.
+Commands check this before they compute or write anything. An earlier output of the same command is recognised by its
+first bytes; an empty file, such as one made by `mktemp`, may be replaced.
 """
 
 import contextlib
@@ -15,21 +15,21 @@ from pipelines.storage.globs import Pattern
 from pipelines.storage.urls import is_local
 from spanmarker_core.bundle.reader import CARD, CARD_FACTS, CONFIG, DIGESTS, GATE_CURVE, TOKENIZER, WEIGHTS
 
-#: Tells by the content of a file whether this program wrote it.
+#: Returns whether this program wrote a file, judging by its content.
 Ours = Callable[[IO[bytes]], bool]
 
-#: Files that `datasets` puts into a folder of data, which is an input as a whole.
+#: Files that `datasets` writes into a folder of data; the whole folder is an input.
 _DATASET_FILES = ("state.json", "dataset_info.json", "dataset_dict.json")
-#: Bytes of a file that `begins` looks at.
+#: Bytes of a file that `begins` examines.
 _HEAD = 1 << 16
 
 
 def begins(start: bytes, *more: bytes) -> Ours:
-    """Return what tells a file of ours by its first bytes.
+    """Return a function that recognises a file by its first bytes.
 
     Args:
         start: the file's first bytes.
-        more: what is to be found in the bytes after them.
+        more: byte strings that must occur in the file's first 64 KiB.
     """
 
     def ours(file: IO[bytes]) -> bool:
@@ -40,21 +40,25 @@ def begins(start: bytes, *more: bytes) -> Ours:
 
 
 def never(file: IO[bytes]) -> bool:
-    """Tell of no file that this program wrote it."""
+    """Return False: no existing file is recognised as an earlier output.
+
+    Args:
+        file: an open file; it is not read.
+    """
     return False
 
 
 def refuse_overwrite(
     option: str, path: str, inputs: Iterable[str] = (), ours: Ours = never, *, appends: bool = False
 ) -> None:
-    """Refuse a file that must not be written.
+    """Raise an error if a file must not be written.
 
     Args:
-        option: what named the file, for the error.
-        path: a path or URL.
-        inputs: paths, URLs and patterns of what the command reads, files and folders.
-        ours: tells whether a file that is there is an earlier output of this option.
-        appends: whether a pipe or device may be written to, which nothing can then replace.
+        option: the option that names the file, for the error.
+        path: path or URL of the file.
+        inputs: paths, URLs and patterns of the files and folders that the command reads.
+        ours: returns whether an existing file is an earlier output of this option.
+        appends: whether the path may be a pipe or a device, which writing then does not replace.
 
     Raises:
         PipelineError: `output.is_input`, `output.would_replace`, `output.not_readable`, `url.unusable`.
@@ -67,21 +71,22 @@ def _refuse(option: str, path: str, inputs: "_Inputs", ours: Ours, appends: bool
     url = absolute(path)
     kind = local_kind(url)[0] if is_local(resolve(url)[0]) and os.path.lexists(url) else "file"
     if kind == "directory" or (kind == "other" and appends):
-        return  # Whatever writes there says that it is a folder.
+        return  # Writing there reports that it is a folder.
     if kind == "other" or not _may_be_replaced(url, ours):
         raise PipelineError("output.would_replace", option=option, path=path)
 
 
 def refuse_overwrites(option: str, folder: str, files: Mapping[str, Ours], inputs: Iterable[str] = ()) -> None:
-    """Refuse a folder in which one of these files must not be written.
+    """Raise an error if one of several files in a folder must not be written.
 
     Args:
-        option, inputs: as in `refuse_overwrite`.
+        option: the option that names the folder, for the error.
         folder: a path or URL.
-        files: name below the folder -> what tells whether such a file is an earlier output.
+        files: name below the folder -> function that returns whether an existing file is an earlier output.
+        inputs: paths, URLs and patterns of the files and folders that the command reads.
 
     Raises:
-        PipelineError: as `refuse_overwrite`.
+        PipelineError: `output.is_input`, `output.would_replace`, `output.not_readable`, `url.unusable`.
     """
     known = _Inputs(inputs)
     for name, ours in files.items():
@@ -89,11 +94,14 @@ def refuse_overwrites(option: str, folder: str, files: Mapping[str, Ours], input
 
 
 def refuse_bundle(option: str, folder: str, inputs: Iterable[str]) -> None:
-    """Refuse a folder of a new bundle that lies among the inputs. What it holds already is `saving.check_output`'s.
+    """Raise an error if the folder of a new bundle is among the inputs.
+
+    `spanmarker_core.bundle.writer.check_output` checks the folder's existing contents.
 
     Args:
-        option, inputs: as in `refuse_overwrite`.
+        option: the option that names the folder, for the error.
         folder: a path.
+        inputs: paths, URLs and patterns of the files and folders that the command reads.
 
     Raises:
         PipelineError: `output.is_input`, `url.unusable`.
@@ -102,12 +110,15 @@ def refuse_bundle(option: str, folder: str, inputs: Iterable[str]) -> None:
 
 
 def refuse_inputs(option: str, folder: str, names: Iterable[str], inputs: Iterable[str]) -> None:
-    """Refuse a folder in which a file is an input, matches a pattern of inputs or lies in a folder that is one.
+    """Raise an error if a file to be written is an input.
+
+    A file is also an input if it matches a pattern of inputs or is in a folder that is an input.
 
     Args:
-        option, inputs: as in `refuse_overwrite`.
+        option: the option that names the folder, for the error.
         folder: a path or URL.
-        names: of files below it that will be written.
+        names: names below the folder of the files to be written.
+        inputs: paths, URLs and patterns of the files and folders that the command reads.
 
     Raises:
         PipelineError: `output.is_input`, `url.unusable`.
@@ -118,14 +129,17 @@ def refuse_inputs(option: str, folder: str, names: Iterable[str], inputs: Iterab
 
 
 class _Inputs:
-    """What a command reads, by name; a pattern in a store is asked for once, and only where something is written."""
+    """The inputs of a command, by name.
+
+    A pattern is looked up in a store once, and only if the command writes to that store.
+    """
 
     def __init__(self, named: Iterable[str]) -> None:
         self._named = list(named)
         self._patterns: dict[str, Pattern | None] = {}
 
     def refuse(self, option: str, path: str) -> None:
-        """Raise `output.is_input` if a file is one of them."""
+        """Raise `output.is_input` if a file is one of the inputs."""
         fs, _ = resolve(path)
         for named in self._named:
             pattern = self._pattern(named, type(fs))
@@ -133,19 +147,19 @@ class _Inputs:
                 raise PipelineError("output.is_input", option=option, path=path, input=named)
 
     def _pattern(self, named: str, kind: type) -> Pattern | None:
-        """Return the pattern that a name is; None if it is in another kind of store, or can't be used."""
+        """Return the pattern of a name; None if it is invalid or in another kind of store."""
         try:
             if type(resolve(named)[0]) is not kind or "\0" in named:
                 return None
             if named not in self._patterns:
                 self._patterns[named] = Pattern(named)
         except (PipelineError, OSError, ValueError):
-            self._patterns[named] = None  # What it is, whoever reads it will say.
+            self._patterns[named] = None  # The reader of the input reports the error.
         return self._patterns[named]
 
 
 def _may_be_replaced(url: str, ours: Ours) -> bool:
-    """Tell whether there is no file at `url`, an empty one or one of ours."""
+    """Return whether the file at `url` is missing, empty or an earlier output."""
     try:
         with open_input(url) as file:
             if not file.read(1):
@@ -170,9 +184,9 @@ def _is_input(path: str, pattern: Pattern) -> bool:
 
 
 def _spellings(path: str) -> Iterator[str]:
-    """Yield a local path with its first folders without links, and the others as they are written.
+    """Yield spellings of a local path: links are resolved in the first folders, the others stay as written.
 
-    Patterns are matched so: the folder before the wildcards is real, and links below it are followed.
+    This is how patterns match: links are resolved in the folder before the wildcards and followed below it.
     """
     path = os.path.normpath(path)
     cuts = [place for place, character in enumerate(path) if character == "/"]
@@ -182,7 +196,7 @@ def _spellings(path: str) -> Iterator[str]:
 
 
 def _lies_in(path: str, pattern: Pattern) -> bool:
-    """Tell whether a file would be in a folder that is an input as a whole: one that is named, or one of `datasets`."""
+    """Return whether a file is in a folder that is an input as a whole: a named one, or one saved by `datasets`."""
     if pattern.literal:
         return path.startswith(pattern.url.rstrip("/") + "/") or _in_folder(path, pattern.url)
     folders = (path[:place] for place, character in enumerate(path) if character == "/" and place)
@@ -198,11 +212,11 @@ def _dataset_files(folder: str) -> list[str]:
 
 
 def _is_a_name_of(path: str, pattern: Pattern) -> bool:
-    """Tell whether a local file that is there is also known by a name that the pattern finds."""
+    """Return whether a local file that exists also has a name that the pattern finds."""
     found = os.stat(path)
     if not pattern.literal and found.st_nlink == 1 and found.st_size:
-        # It may still be what a link in the pattern's folders leads to. They may be large, and only what is ours or
-        # empty is replaced.
+        # A link in the pattern's folders may still lead to it. The folders may be too large to search, and only
+        # earlier outputs and empty files are replaced anyway.
         return False
     with contextlib.suppress(PipelineError, OSError):
         for each in pattern.find():

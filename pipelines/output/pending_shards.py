@@ -1,4 +1,4 @@
-"""What there is to do: the plan, held against what is done, and the reason for each shard."""
+"""Pending shards: the plan compared with the finished shards, and the reason why each shard is pending."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -9,41 +9,50 @@ from pipelines.output.plan_file import Planned, save_plan
 from pipelines.output.reconcile import Reconciled, reconcile
 from schemas.shards import Shard
 
-#: Why a shard is done or not, in the order in which they are told.
+#: Reasons why a shard is pending, in the order of messages.
 REASONS = ("forced", "output lost or damaged", "content changed", "new")
 SKIPPED = "skipped: done"
 
 
 @dataclass(frozen=True, slots=True)
 class PendingShards:
-    """What a run finds in its output folder, in shards; `left_bytes` as planned."""
+    """The pending work that a run finds in its output folder.
+
+    Attributes:
+        output: the output folder.
+        plan: the saved plan.
+        state: the result of reconciling the folder with the plan.
+        left: number of pending shards.
+        left_bytes: their size in bytes, as planned.
+        reasons: pending shards by reason; only reasons that occur.
+    """
 
     output: str
     plan: Planned
     state: Reconciled
     left: int
     left_bytes: int
-    reasons: dict[str, int]  # of those left; only reasons that occur
+    reasons: dict[str, int]
 
     @property
     def total(self) -> int:
-        """Planned shards."""
+        """Number of planned shards."""
         return len(self.plan.names)
 
     @property
     def known(self) -> DigestSet:
-        """The shards whose rows the output is to have: planned, or kept though their input is gone."""
+        """The shards whose rows the output will hold: planned shards, and shards kept although their input is gone."""
         return self.plan.names | self.state.orphaned
 
     @property
     def changed(self) -> bool:
-        """Whether the folder's rows are or will be others than before."""
+        """Whether the folder's rows have changed or will change."""
         state = self.state
         return any((self.left, state.superseded, len(state.damaged), state.forced, state.pruned))
 
     @property
     def intent(self) -> str:
-        """What is going to be done, in a line."""
+        """A summary of the pending work, in one line."""
         state = self.state
         why = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
         notes = (
@@ -84,14 +93,21 @@ def find_pending(
     force: bool,
     before_removal: Callable[[], None],
 ) -> PendingShards:
-    """Save the plan and bring the output folder in line with it.
+    """Save the plan and reconcile the output folder with it.
 
     Args:
         output: the output folder, whose lock is held.
-        shards: the plan; memory holds its names.
-        identity: of the job, and `job`, its digest.
-        prune, force: as in `reconcile`.
-        before_removal: as in `reconcile`; the plan is saved by then.
+        shards: the plan; memory holds the digests and sizes of the shards only.
+        identity: identity of the job.
+        job: digest of the identity.
+        prune: whether to remove finished shards if the plan contains none of their files.
+        force: whether to remove all finished shards.
+        before_removal: called after the plan is saved and before the first finished shard is removed; with `force`
+            even if there is none.
+
+    Raises:
+        PipelineError: `output.not_readable`, `output.damaged` for an entry of another version, `output.table_damaged`,
+            `output.not_writable`.
     """
     plan = save_plan(plan_path(output), shards, identity)
     state = reconcile(output, plan.names, job, prune=prune, force=force, before_removal=before_removal)

@@ -1,4 +1,4 @@
-"""A plan as it is kept: `plan.jsonl`, a header line with the job's identity, then a `Shard` a line."""
+"""The plan file, `plan.jsonl`: a header line with the job's identity, then one line per `Shard`."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -15,23 +15,42 @@ _FIELDS = [field.name for field in fields(Shard)]
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan at sixteen bytes a shard: which shards, and how many bytes each."""
+    """A plan in memory, at sixteen bytes per shard.
+
+    Attributes:
+        sizes: size in bytes of each shard, by name.
+    """
 
     sizes: Sizes
 
     @property
     def names(self) -> DigestSet:
-        """The shards' names."""
+        """Names of the shards."""
         return self.sizes.names
 
     def left(self, done: DigestSet) -> tuple[int, int]:
-        """Return how many shards are not in `done`, and their bytes."""
+        """Return the number of pending shards and their size in bytes.
+
+        Args:
+            done: the finished shards.
+        """
         open_ = ~done.mask(self.names.keys)
         return int(open_.sum()), int(self.sizes.sizes[open_].sum())
 
 
 def save_plan(path: str, shards: Iterable[Shard], identity: dict[str, str]) -> Planned:
-    """Write the plan as it is made; it appears when it is whole. Memory holds what is returned and a page of shards."""
+    """Write a plan while it is made; the file appears when it is complete.
+
+    Memory holds the result and one batch of shards.
+
+    Args:
+        path: path or URL of the plan file.
+        shards: the plan.
+        identity: identity of the job.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
     with publish(path) as file:
         with writing(path):
             header = json.dumps({"plan_version": PLAN_VERSION, "job": identity}, ensure_ascii=False)
@@ -40,7 +59,16 @@ def save_plan(path: str, shards: Iterable[Shard], identity: dict[str, str]) -> P
 
 
 def save_shards(file: IO[bytes], path: str, shards: Iterable[Shard]) -> Iterator[tuple[str, int]]:
-    """Write shards, a line each, to the file that is to be at `path`; yield their names and bytes as it is done."""
+    """Write shards, one per line; yield their names and sizes in bytes as they are written.
+
+    Args:
+        file: the open file.
+        path: where the file will be published, for error messages.
+        shards: the shards.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
     for page in pages(shards):
         with writing(path):
             file.write(b"".join(map(line_of, page)))
@@ -48,15 +76,23 @@ def save_shards(file: IO[bytes], path: str, shards: Iterable[Shard]) -> Iterator
 
 
 def line_of(shard: Shard) -> bytes:
-    """Return a shard as a line of JSON, in ASCII: a name that is no Unicode is any program's to pass on."""
+    """Return a shard as a line of JSON in ASCII, so that any program can pass on names that are not valid Unicode.
+
+    Args:
+        shard: the shard.
+    """
     values = {name: getattr(shard, name) for name in _FIELDS}
     if not shard.reason:
-        del values["reason"]  # An earlier version doesn't know it.
+        del values["reason"]  # Earlier versions do not know this field.
     return json.dumps(values).encode() + b"\n"
 
 
 def shard_of(line: bytes) -> Shard:
-    """Return the shard that a line holds."""
+    """Return the shard on a line of a plan.
+
+    Args:
+        line: a line of JSON.
+    """
     values = json.loads(line.decode("utf-8", "surrogateescape"))
     return Shard(**values | {"files": tuple(values["files"])})
 
@@ -64,8 +100,11 @@ def shard_of(line: bytes) -> Shard:
 def read_plan(path: str) -> Iterator[Shard]:
     """Yield the shards of a saved plan.
 
+    Args:
+        path: path or URL of the plan file.
+
     Raises:
-        PipelineError: `plan.other_version`; `output.damaged` if the file is no plan, `output.not_readable`.
+        PipelineError: `plan.other_version`; `output.damaged` if the file is not a plan; `output.not_readable`.
     """
     try:
         with open_input(path) as file:
@@ -78,10 +117,13 @@ def read_plan(path: str) -> Iterator[Shard]:
 
 
 def plan_identity(path: str) -> dict[str, str]:
-    """Return the identity of the job that a saved plan is of.
+    """Return the identity of the job of a saved plan.
+
+    Args:
+        path: path or URL of the plan file.
 
     Raises:
-        PipelineError: as `read_plan`.
+        PipelineError: `plan.other_version`; `output.damaged` if the file is not a plan; `output.not_readable`.
     """
     try:
         with open_input(path) as file:

@@ -1,8 +1,8 @@
-"""Bringing an output folder in line with a plan. Only whoever holds the output's lock may do any of it.
+"""Reconciliation of an output folder with a plan. Only the holder of the output's lock may call these functions.
 
-What is removed goes in this order: out of the table of entries, the entry's own file, the output files. So whatever
-moment a crash chooses, an entry speaks for whole outputs or the next run finds that it doesn't, and outputs that no
-entry speaks for are no shard's.
+A shard is removed in this order: from the manifest table, its entry file, its output files. Whenever a crash
+happens, an entry therefore refers to complete outputs, or the next run detects that it does not. Outputs without an
+entry do not belong to any shard.
 """
 
 import functools
@@ -43,16 +43,17 @@ _TODO = re.compile(r"todo(-[0-9a-f]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What `reconcile` found and did.
+    """The result of `reconcile`.
 
     Attributes:
-        done: finished shards, those that the plan doesn't know included.
-        superseded: shards removed because one of their files has other content or is cut otherwise now.
-        damaged: shards removed because one of their output files was missing or of another size.
-        forced: shards removed because everything is to be done anew.
-        pruned: shards removed of which the plan names no file; pruned_documents: documents in them.
-        orphaned: finished shards of which the plan names no file; their rows are kept.
-        changed: planned shards, not done, of files that finished shards were read from before they changed.
+        done: finished shards, including those outside the plan.
+        superseded: number of shards removed because one of their files has changed or is now cut into other shards.
+        damaged: shards removed because one of their output files was missing or had another size.
+        forced: number of shards removed because all shards are processed again.
+        pruned: number of shards removed because the plan contains none of their files.
+        pruned_documents: documents in the pruned shards.
+        orphaned: finished shards of which the plan contains no file; their rows are kept.
+        changed: pending planned shards of files that finished shards had been read from before the files changed.
     """
 
     done: DigestSet
@@ -74,18 +75,23 @@ def reconcile(
     force: bool = False,
     before_removal: Callable[[], None] = lambda: None,
 ) -> Reconciled:
-    """Bring an output folder in line with its saved plan, before any shard runs.
+    """Reconcile an output folder with its saved plan, before any shard runs.
 
-    Files of shards without an entry are what a crash left: removed. Shards with a file that the plan cuts in
-    other shards now are removed, entry first, so that no row is there twice.
+    Files of shards without an entry are left over from a crash, and are removed. Shards with a file that the plan now
+    cuts into other shards are removed, entry first, so that no row appears twice.
 
     Args:
         output: the output folder.
         plan: the planned shards.
-        job: digest of the job identity. Shards of another are what an interrupted `force` left, and are removed.
-        prune: whether shards of which the plan names no file are removed too.
-        force: whether all shards are.
+        job: digest of the job identity. Shards of another job are left over from an interrupted `force`, and are
+            removed.
+        prune: whether to remove finished shards if the plan contains none of their files.
+        force: whether to remove all finished shards.
         before_removal: called before the first finished shard is removed; with `force` even if there is none.
+
+    Raises:
+        PipelineError: `output.not_readable`, `output.damaged` for an entry of another version, `output.table_damaged`,
+            `output.not_writable`.
     """
     remove_scratch([output, join(output, "manifest"), *(join(output, table.name) for table in TABLES)])
     _clear_engines(output)
@@ -117,9 +123,9 @@ def reconcile(
 
 
 def _find_done(output: str, before_removal: Callable[[], None]) -> OutputContents:
-    """Return what is in the output after its entries were folded; an entry that is damaged is removed, not its shard.
+    """Return the contents of an output after compacting its entries. Damaged entries are removed.
 
-    Its outputs are then nobody's, and the shard is done again.
+    The outputs of a damaged entry are then without an entry, and its shard is processed again.
     """
     while True:
         try:
@@ -133,7 +139,7 @@ def _find_done(output: str, before_removal: Callable[[], None]) -> OutputContent
 
 
 def _clear_engines(output: str) -> None:
-    """Remove what the Beam engine keeps here while it runs, and leaves when it is killed."""
+    """Remove the files that the Beam engine keeps here while it runs, and leaves behind when it is killed."""
     todo = (name for name in names_in(output, ".jsonl") if _TODO.fullmatch(name))
     remove_files(join(output, f"{name}.jsonl") for name in list(todo))
     failures = join(output, "failures")
@@ -142,15 +148,17 @@ def _clear_engines(output: str) -> None:
 
 
 def remove_unknown_files(output: str, known: DigestSet) -> None:
-    """Remove all of the shards that are not known, entries first.
+    """Remove all files of unknown shards, entries first.
 
-    Call it after an engine has ended. A worker of a run that is dead may have looked at the lock just before this run
-    took it, and have published or committed a shard of an older cut since `reconcile` was done. It costs a listing of
-    each folder.
+    Call it after an engine has ended. A worker of a dead run may have checked the lock just before this run acquired
+    it, and have published or committed a shard of an older plan since `reconcile`. The cost is one listing per folder.
 
     Args:
         output: the output folder.
-        known: planned shards and those that are kept.
+        known: planned shards and shards that are kept.
+
+    Raises:
+        PipelineError: `output.not_writable`.
     """
     remove_entries(output, known.missing(loose_names(output)))
     for table in TABLES:
@@ -159,17 +167,24 @@ def remove_unknown_files(output: str, known: DigestSet) -> None:
 
 
 def remove_uncommitted(output: str, known: DigestSet) -> None:
-    """Do what `remove_unknown_files` does, and remove what attempts have published of shards that are not finished.
+    """Remove all files of unknown shards, and published outputs of shards that are not finished.
 
-    So no table shows half a shard.
+    No table then shows a part of a shard.
+
+    Args:
+        output: the output folder.
+        known: planned shards and shards that are kept.
+
+    Raises:
+        PipelineError: `output.not_writable`.
     """
-    sizes = output_sizes(output)  # before the entries are looked at: outputs come first
+    sizes = output_sizes(output)  # before the entries are read, because outputs are published first
     remove_entries(output, known.missing(loose_names(output)))
     _remove_outputs(output, DigestSet.of(committed_names(output)), sizes)
 
 
 def _remove_outputs(output: str, kept: DigestSet, sizes: dict[str, Sizes]) -> None:
-    """Remove the outputs of shards that are not kept, and before that the entries that they have got meanwhile."""
+    """Remove the outputs of shards that are not kept, after any entries committed for them in the meantime."""
     extra = {table: there.names - kept for table, there in sizes.items()}
     if not any(map(len, extra.values())):
         return
@@ -183,14 +198,14 @@ def _remove_outputs(output: str, kept: DigestSet, sizes: dict[str, Sizes]) -> No
 @dataclass(frozen=True, slots=True)
 class _Unknown:
     superseded: DigestSet
-    changed: DigestSet  # planned shards of the same files, not done
+    changed: DigestSet  # pending planned shards of the same files
 
 
 def _look_at_unknown(output: str, unknown: DigestSet, done: DigestSet, job: str) -> _Unknown:
-    """Find out which finished shards that are not planned had a file that now is in other shards."""
+    """Find the finished, unplanned shards of which a file is now in other shards."""
     if not len(unknown):
         return _Unknown(NONE, NONE)
-    others, owners, files = array("Q"), array("Q"), array("Q")  # of another job; one for each file, and the file
+    others, owners, files = array("Q"), array("Q"), array("Q")  # shards of other jobs; shard and file of each pair
     for rows in entry_rows(output, ["shard", "job", "source", "files"]):
         rows = rows.filter(pa.array(unknown.mask(shard_keys(rows))))
         for key, row in zip(shard_keys(rows).tolist(), rows.to_pylist(), strict=True):
@@ -216,7 +231,7 @@ def _look_at_unknown(output: str, unknown: DigestSet, done: DigestSet, job: str)
 
 
 def _file_keys(source: bytes, files: Iterable[bytes]) -> np.ndarray:
-    """Return keys of the paths of the files that a shard is read from."""
+    """Return the digests of the paths of a shard's files."""
     folder = source.rstrip(b"/") + b"/"
     return digests_of([folder + name for name in files] or [source])
 
