@@ -62,7 +62,7 @@ class DataSet(_Closed):
 
 
 class Configuration(_Closed):
-    """A configuration to compare: settings of `spanmarker train`, or a command that runs another system on the files."""
+    """A configuration to compare: settings of `spanmarker train`, or a command that runs another system on it."""
 
     command: str | None = Field(None, description="command line of another system, with {train}, {seed}, {epochs} ...")
     settings: dict[str, Any] = Field({}, description="settings of `spanmarker train` for this configuration")

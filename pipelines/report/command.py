@@ -1,16 +1,19 @@
-"""The command that a job is, for whoever wants to run it again."""
+"""The command line that repeats a job."""
 
 import shlex
 from typing import Any
 
 from pipelines.jobs.base import ShardJob
 
-#: Told by their names alone: their values may be secrets.
+#: Options shown without their values, which may be secrets.
 _HIDDEN = ("storage_option", "beam_options")
 
 
 def command_line(job: ShardJob) -> str:
-    """Return the command line of a job: what it was given that is not so by default. `…` stands for hidden values.
+    """Return the command line of a job, with all options that differ from their defaults. `…` replaces secret values.
+
+    Args:
+        job: the job.
 
     >>> from pipelines.jobs.tag import TagJob
     >>> print(command_line(TagJob(input=["my docs/*.parquet"], output="out", workers=2, storage_option=["key=1"])))

@@ -1,4 +1,4 @@
-"""Two evaluation reports side by side, from what is in their folders; the models are not needed."""
+"""Comparison of two evaluation reports. It uses the files of the reports only, not the models."""
 
 import json
 from collections import Counter
@@ -20,6 +20,10 @@ from spanmarker_core.evaluation.scores.comparison import CHANGES, Comparison
 
 def compare_reports(first: str, second: str) -> dict[str, Any]:
     """Compare two report folders and return the comparison as JSON values.
+
+    Args:
+        first: folder of the first report.
+        second: folder of the second report.
 
     Raises:
         PipelineError: `report.not_readable`, `compare.other_data`.
@@ -51,12 +55,21 @@ def compare_reports(first: str, second: str) -> dict[str, Any]:
 
 
 def publish_comparison(folder: str, values: Mapping[str, Any]) -> str:
-    """Write comparison.json, comparison.md and comparison.html and return the path of the page."""
+    """Write comparison.json, comparison.md and comparison.html and return the path of the page.
+
+    Args:
+        folder: a path or URL.
+        values: the comparison, as returned by `compare_reports`.
+    """
     return publish_files(folder, "comparison", values, comparison_markdown(values), comparison_page(values))
 
 
 def comparison_markdown(values: Mapping[str, Any]) -> str:
-    """Return the comparison as a page of Markdown; differences are in percentage points."""
+    """Return the comparison as Markdown. Differences are in percentage points.
+
+    Args:
+        values: the comparison, as returned by `compare_reports`.
+    """
     overall = values["all"]
     entities = values["entities"]
     labels = by_support(entities)
@@ -106,7 +119,7 @@ def _p(chance: float | None) -> str:
 
 
 def _counts(entities: Mapping[str, Mapping[str, int]]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the predicted and the right entities of either report."""
+    """Return the numbers of predicted and of correct entities in both reports."""
     total = Counter[str]()
     for each in entities.values():
         total.update(each)
@@ -122,7 +135,7 @@ def _key(sentence: Sentence) -> tuple[object, ...]:
 
 
 def _attributes(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the difference in F1 of each bucket that both reports have; None where there is nothing to score."""
+    """Return the difference in F1 for each bucket of both reports; None for buckets without a score."""
     made = {}
     for name, each in ATTRIBUTES.items():
         buckets = [part[name].get("buckets") for part in (first, second)]

@@ -1,4 +1,4 @@
-"""What the page of a comparison shows, from the values that stand in its JSON."""
+"""The web page of a comparison, built from the values in its JSON file."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from spanmarker_core.evaluation.scores.attributes import BUCKETS
 from spanmarker_core.evaluation.scores.comparison import CHANGES
 from spanmarker_core.evaluation.scores.error_kinds import KINDS
 
-#: Fewer documents than these give rough intervals: the percentile bootstrap is too narrow for small samples.
+#: Below this number of documents, intervals are rough: the percentile bootstrap is too narrow for small samples.
 _FEW_DOCUMENTS = 20
 
 _CHANGE_WORDS = {
@@ -23,7 +23,11 @@ _CHANGE_WORDS = {
 
 
 def comparison_page(values: Mapping[str, Any]) -> bytes:
-    """Return the page of a comparison, from what `pipelines.report.comparison.compare_reports` gives."""
+    """Return the page of a comparison.
+
+    Args:
+        values: the comparison, as returned by `pipelines.report.comparison.compare_reports`.
+    """
     entities = values["entities"]
     labels = by_support(entities)
     totals = {name: sum(each[name] for each in entities.values()) for name in next(iter(entities.values()), ())}
@@ -53,7 +57,11 @@ def comparison_page(values: Mapping[str, Any]) -> bytes:
 
 
 def few_documents(values: Mapping[str, Any]) -> str:
-    """Return what is to be said where there are so few documents that resampling them tells little; else nothing."""
+    """Return a warning if there are too few documents for reliable resampling, else an empty string.
+
+    Args:
+        values: the comparison.
+    """
     documents = values["documents"]
     if documents < 2:
         return "All sentences are of one document: whether the difference would hold on others can't be told."
@@ -63,7 +71,11 @@ def few_documents(values: Mapping[str, Any]) -> str:
 
 
 def facts(values: Mapping[str, Any]) -> list[tuple[str, tuple[str, str]]]:
-    """Return the facts of both reports as text, side by side, empty where a report lacks one."""
+    """Return the facts of both reports as text, side by side; empty where a report lacks one.
+
+    Args:
+        values: the comparison.
+    """
     first, second = (values["reports"][name] for name in ("first", "second"))
     rows = [("report", (str(first["folder"]), str(second["folder"])))]
     for name in dict.fromkeys([*first["facts"], *second["facts"]]):
@@ -73,7 +85,11 @@ def facts(values: Mapping[str, Any]) -> list[tuple[str, tuple[str, str]]]:
 
 
 def by_support(entities: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return the labels, those with most gold entities first."""
+    """Return the labels by descending number of gold entities.
+
+    Args:
+        entities: counts of entities by label.
+    """
     gold = {label: sum(each[name] for name in ("both", "won", "lost", "neither")) for label, each in entities.items()}
     return sorted(entities, key=lambda label: (-gold[label], label))
 

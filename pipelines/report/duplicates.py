@@ -1,8 +1,8 @@
-"""Documents of different shards with the same id, found in bounded memory.
+"""Detection of documents with the same id in different shards, in bounded memory.
 
-Within a shard the second of two is rejected when it is read. Across shards no worker can see both, so
-both are tagged and the report says how many there are. Ids are hashed into partitions on local scratch
-disk by their first bits, and each partition is small enough to sort.
+Within a shard, the reader rejects the second document with an id. Across shards no worker sees both, so both are
+tagged, and the report shows their number. Ids are hashed into partitions on local scratch disk by their first bits,
+and each partition is small enough to sort in memory.
 """
 
 import hashlib
@@ -19,16 +19,16 @@ from pipelines.output.layout import table_path
 from pipelines.storage import is_storage_error, open_input
 from schemas import DOCUMENTS
 
-_PARTITIONS = 64  # a billion documents make partitions of 250 MB (16 bytes each)
+_PARTITIONS = 64  # with a billion documents a partition has 250 MB (16 bytes per document)
 _SHOWN = 10
 
 
 def duplicate_ids(output: str, shards: Callable[[], Iterable[str]]) -> tuple[int, list[str]]:
-    """Return how many documents share an id with an earlier one of another shard, and a few such ids.
+    """Return the number of documents whose id occurs in an earlier shard, and some of these ids.
 
     Args:
         output: the output folder.
-        shards: names of finished shards; called twice if there are any duplicates.
+        shards: returns the names of finished shards; called a second time if there are duplicates.
     """
     with ExitStack() as stack:
         parts = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(_PARTITIONS)]

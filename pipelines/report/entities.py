@@ -1,13 +1,13 @@
-"""What the rows of annotations say that no manifest entry does: the entities found most often, and scores.
+"""Statistics that require reading annotation rows: the most frequent entity texts and the distribution of scores.
 
-Texts are counted exactly as long as there are few different ones. Past `MAX_TEXTS` the summary of each label is cut to
-its largest counts, as Misra and Gries do ("Finding repeated elements", 1982): what the first text that is left out has
-is taken from all, and those that come to nothing go. Such summaries of parts can be merged (Agarwal et al. 2012,
-"Mergeable summaries"): a count is too small by at most what was taken in all, which is told beside it, and that is at
-most 1 / (k + 1) of the label's rows where k texts are kept.
+Texts are counted exactly while there are few distinct ones. Above `MAX_TEXTS`, the summary of each label is reduced to
+its largest counts with the algorithm of Misra and Gries ("Finding repeated elements", 1982): the count of the first
+dropped text is subtracted from all counts, and texts whose count drops to zero are removed. Summaries of parts can be
+merged (Agarwal et al. 2012, "Mergeable summaries"). A count is too small by at most the sum of the subtracted counts,
+which the report shows with it; with k texts kept, this is at most 1 / (k + 1) of the label's rows.
 
-Of a large output a part of the shards is looked at, chosen by a digest of their names, so that the pass takes seconds
-whatever the output holds, and the same rows in the same shards make the same report.
+For a large output only a sample of the shards is read, chosen by a digest of their names. The pass therefore takes
+seconds for any output, and the same rows in the same shards give the same report.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,17 +26,17 @@ from pipelines.output.layout import table_path
 from pipelines.storage import is_storage_error, open_input
 from schemas import ANNOTATIONS
 
-#: Rows and files that are looked at, at most, but for the first file.
+#: Maximum numbers of rows and files that are read; the first file is always read.
 MAX_ROWS, MAX_FILES = 4_000_000, 1_000
-#: Different texts that are counted at once, over all labels.
+#: Maximum number of distinct texts counted at once, over all labels.
 MAX_TEXTS = 1 << 18
-#: Code points of a text that are looked at: those with the same beginning are counted as one.
+#: Number of code points of a text that are compared; texts with the same beginning are counted as one.
 TEXT_CHARACTERS = 100
-#: Bars of the histogram of scores, each 1 / SCORE_BINS wide; the last holds 1, too.
+#: Number of bars in the histogram of scores, each 1 / SCORE_BINS wide; the last one includes 1.
 SCORE_BINS = 20
-#: Texts of a label that the report tells.
+#: Number of texts per label in the report.
 SHOWN_TEXTS = 10
-#: Labels whose texts and scores the report tells, those with the most rows.
+#: Maximum number of labels whose texts and scores are in the report, those with the most rows first.
 SHOWN_LABELS = 100
 
 _READERS = 4
@@ -46,24 +46,29 @@ _COUNTED = pa.schema([("label", pa.string()), ("text", pa.string()), ("count", p
 
 @dataclass(slots=True)
 class EntityCounts:
-    """Counts over rows of annotations.
+    """Counts over annotation rows.
 
     Attributes:
-        rows: by label.
-        scores: rows by label and bin, int64 [SCORE_BINS] each.
-        score_sums: by label.
-        taken: by label, what counts of texts are too small by, at most.
+        rows: number of rows by label.
+        scores: histogram of scores by label, int64 [SCORE_BINS] each.
+        score_sums: sum of scores by label.
+        taken: by label, the maximum by which counts of texts are too small.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
     scores: dict[str, np.ndarray] = field(default_factory=dict)
     score_sums: dict[str, float] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
-    _texts: list[pa.Table] = field(default_factory=list)  # _COUNTED; a pair may be in several
+    # Tables of type _COUNTED; a (label, text) pair may be in several of them
+    _texts: list[pa.Table] = field(default_factory=list)
     _held: int = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows: label, score and text of annotations."""
+        """Add annotation rows.
+
+        Args:
+            batch: columns `label`, `score` and `text`.
+        """
         if not len(batch):
             return
         labels = pc.dictionary_encode(batch["label"])
@@ -75,7 +80,7 @@ class EntityCounts:
         for number, name in enumerate(names):
             self._count(name, counts[number], float(sums[number]))
         text = pc.utf8_slice_codeunits(batch["text"], 0, TEXT_CHARACTERS).cast(pa.string())
-        # Grouped by number and not by label, which is shorter to compare.
+        # Group by label codes, which are faster to compare than labels.
         table = pa.table({"code": labels.indices, "text": text})
         grouped = table.group_by(["code", "text"]).aggregate([([], "count_all")])
         self._hold(
@@ -86,7 +91,11 @@ class EntityCounts:
         )
 
     def merge(self, other: "EntityCounts") -> None:
-        """Add what was counted over other rows."""
+        """Add the counts over other rows.
+
+        Args:
+            other: the counts to add.
+        """
         for label, scores in other.scores.items():
             self._count(label, scores, other.score_sums[label])
         for label, taken in other.taken.items():
@@ -95,7 +104,11 @@ class EntityCounts:
             self._hold(texts)
 
     def top(self, count: int = SHOWN_TEXTS) -> dict[str, list[tuple[str, int]]]:
-        """Return the most frequent texts of each label with their counts; ties are broken by the text."""
+        """Return the most frequent texts of each label with their counts; ties are broken by the text.
+
+        Args:
+            count: maximum number of texts per label.
+        """
         self._compact()
         found: dict[str, list[tuple[str, int]]] = {label: [] for label in self.rows}
         texts = self._whole()
@@ -120,7 +133,7 @@ class EntityCounts:
         return pa.concat_tables([_COUNTED.empty_table(), *self._texts]).combine_chunks()
 
     def _compact(self) -> None:
-        """Add up the pairs that are held more than once, and cut each label if there are too many."""
+        """Merge duplicate pairs, and reduce each label if there are too many texts."""
         grouped = self._whole().group_by(["label", "text"]).aggregate([("count", "sum")])
         texts = grouped.rename_columns({"count_sum": "count"}).select(_COUNTED.names)
         if len(texts) > MAX_TEXTS:
@@ -133,7 +146,7 @@ class EntityCounts:
         labels = pc.dictionary_encode(ordered["label"].combine_chunks())
         codes = labels.indices.to_numpy(zero_copy_only=False)
         counts = ordered["count"].to_numpy()
-        left_out = _ranks(ordered["label"]) == kept  # the first of each label that is
+        left_out = _ranks(ordered["label"]) == kept  # the first dropped text of each label
         taken = np.zeros(len(labels.dictionary), np.int64)
         taken[codes[left_out]] = counts[left_out]
         for number, name in enumerate(labels.dictionary.to_pylist()):
@@ -144,7 +157,7 @@ class EntityCounts:
 
 
 def _ranks(labels: pa.ChunkedArray) -> np.ndarray:
-    """Return the place of each row among those of its label, from 0; labels are sorted.
+    """Return the rank of each row among the rows of its label, from 0. Labels must be sorted.
 
     >>> _ranks(pa.chunked_array([["a", "a", "b"]])).tolist()
     [0, 1, 0]
@@ -155,12 +168,12 @@ def _ranks(labels: pa.ChunkedArray) -> np.ndarray:
 
 
 def shards_to_look_at(rows: Sizes, max_rows: int = MAX_ROWS, max_files: int = MAX_FILES) -> DigestSet:
-    """Return shards that hold up to so many rows together: all, or those whose names have the smallest digests.
+    """Return shards with at most `max_rows` rows together: all, or those whose names have the smallest digests.
 
     Args:
-        rows: of annotations, by shard.
-        max_rows: of those that are returned, but for the first, which is there in any case.
-        max_files: how many are returned at most.
+        rows: number of annotation rows by shard.
+        max_rows: maximum number of rows in the shards returned; the first shard is always included.
+        max_files: maximum number of shards returned.
     """
     order = rows.names.keys  # sorted by digest
     fits = np.cumsum(rows.sizes) <= max_rows
@@ -169,14 +182,18 @@ def shards_to_look_at(rows: Sizes, max_rows: int = MAX_ROWS, max_files: int = MA
 
 
 def count_entities(output: str, shards: Iterable[str]) -> EntityCounts:
-    """Count the annotations of finished shards. Memory holds a few row groups and `MAX_TEXTS` texts or so.
+    """Count the annotations of finished shards. Memory holds a few row groups and about `MAX_TEXTS` texts.
+
+    Args:
+        output: the output folder.
+        shards: names of finished shards.
 
     Raises:
         PipelineError: `output.not_readable`, `output.damaged`.
     """
     found = EntityCounts()
     with ThreadPoolExecutor(_READERS) as pool:
-        for page in pages(shards, _READERS):  # merged in the order of the names, whoever is first
+        for page in pages(shards, _READERS):  # merged in the order of the names, whichever finishes first
             for counts in pool.map(lambda shard: _of_shard(output, shard), page):
                 found.merge(counts)
     return found
@@ -199,12 +216,13 @@ def _batches(path: str) -> Iterator[pa.RecordBatch]:
 
 
 def describe_entities(counts: EntityCounts, shards: int, all_shards: int, all_rows: int) -> dict[str, Any]:
-    """Return what the report says of the rows, as plain values.
+    """Return the entity statistics of the report as plain values.
 
     Args:
-        counts: of the shards that were looked at.
-        shards: how many that were.
-        all_shards, all_rows: of the output.
+        counts: counts of the shards that were read.
+        shards: number of shards that were read.
+        all_shards: number of shards in the output.
+        all_rows: number of annotation rows in the output.
     """
     labels = sorted(counts.rows, key=lambda label: (-counts.rows[label], label))[:SHOWN_LABELS]
     top = counts.top()

@@ -1,4 +1,4 @@
-"""Writes an evaluation: evaluation.json, evaluation.md and evaluation.html in a folder, from the same values."""
+"""Writer of evaluation reports: evaluation.json, evaluation.md and evaluation.html, from the same values."""
 
 from collections.abc import Iterable, Mapping
 from time import monotonic
@@ -28,20 +28,22 @@ def analysed(
     decoder: str | None = None,
     threshold: Threshold = None,
 ) -> tuple[Analysis, float]:
-    """Tag annotated sentences, write the predictions to the folder and return what is to be told of them.
+    """Tag annotated sentences, write the predictions to the report folder and return the analysis.
 
     Args:
-        folder: of the report; it is there.
+        folder: existing folder of the report.
         model: a loaded model.
-        sentences: the sentences of a document next to each other, in order. Streamed.
-        training: what the model was trained on; None leaves out what needs it.
-        decoder, threshold: as in `Tagger.tag_words`.
+        sentences: sentences, streamed; those of a document are adjacent and in order.
+        training: training data of the model; None omits the statistics that need it.
+        decoder: name of the decoder; None selects that of the model.
+        threshold: minimum score of an entity; None selects that of the model.
 
     Returns:
-        The analysis, and the seconds that the model took.
+        The analysis, and the time spent in the model, in seconds.
 
     Raises:
-        CoreError: those of `spanmarker_core.evaluation.evaluate.evaluate`; then no predictions are written.
+        CoreError: the errors of `spanmarker_core.evaluation.evaluate.evaluate`; no predictions are written in that
+            case.
     """
     setting = Setting(
         model.config.entity_max_length,
@@ -70,10 +72,10 @@ def publish_report(
     """Write the three files and return the path of the page.
 
     Args:
-        folder: where to.
+        folder: a path or URL.
         result: the scores.
-        facts: what was scored and how, see `spanmarker_core.evaluation.report.to_json`.
-        details: what `spanmarker_core.evaluation.scores.analysis.Analysis.to_json` gives.
+        facts: description of the model, the data and the settings, see `spanmarker_core.evaluation.report.to_json`.
+        details: values of `spanmarker_core.evaluation.scores.analysis.Analysis.to_json`.
     """
     values = to_json(result, facts, details)
     markdown = f"{to_markdown(result, facts)}\n{details_to_markdown(details)}"

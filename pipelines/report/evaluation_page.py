@@ -1,4 +1,4 @@
-"""What the page of an evaluation shows, from the values that stand in its JSON."""
+"""The web page of an evaluation, built from the values in its JSON file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ from pipelines.pages.text import Mark, highlighted, shown
 from spanmarker_core.evaluation.scores.attributes import BUCKETS
 from spanmarker_core.evaluation.scores.error_kinds import KINDS
 
-#: Labels of the confusion that are drawn, the most frequent ones, and pairs of labels that are told.
+#: Maximum numbers of labels in the confusion chart and of confused label pairs listed, the most frequent ones first.
 _LABELS, _PAIRS = 12, 15
 
-#: Characters of a label that are shown in a table.
+#: Maximum number of characters of a label in a table.
 LABEL_CHARACTERS = 60
 
 _SEEN_WORDS = {
@@ -34,7 +34,11 @@ _ERROR_WORDS = {
 
 
 def evaluation_page(values: Mapping[str, Any]) -> bytes:
-    """Return the page of an evaluation, from what `spanmarker_core.evaluation.report.to_json` gives with details."""
+    """Return the page of an evaluation.
+
+    Args:
+        values: values of `spanmarker_core.evaluation.report.to_json`, with details.
+    """
     return render(
         "evaluation",
         title="Evaluation",
@@ -56,12 +60,21 @@ def evaluation_page(values: Mapping[str, Any]) -> bytes:
 
 
 def fact_words(value: object) -> str:
-    """Return a fact as text."""
+    """Return a fact as text.
+
+    Args:
+        value: a plain JSON value.
+    """
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def group_rows(part: Mapping[str, Any], words: Mapping[str, str] | None = None) -> list[list[object]]:
-    """Return the rows of a table of groups of entities; none where they were not measured."""
+    """Return the rows of a table of entity groups; no rows if the groups were not measured.
+
+    Args:
+        part: scores by group.
+        words: display name by group; None shows the groups' own names.
+    """
     return [
         [(words or {}).get(name, name), *_rates(group), charts.meter(group["f1"] or 0.0), *_counts(group)]
         for name, group in part.get("groups", {}).items()
@@ -71,7 +84,13 @@ def group_rows(part: Mapping[str, Any], words: Mapping[str, str] | None = None) 
 def example_lists(
     examples: Mapping[str, Sequence[Mapping[str, Any]]], words: Mapping[str, str], order: Sequence[str]
 ) -> list[tuple[str, str, list[tuple[Markup, Markup]]]]:
-    """Return (kind, what it is, [(where, text with its marks)]) for the kinds that have examples, in order."""
+    """Return (kind, description, [(place, text with its marks)]) for each kind that has examples, in order.
+
+    Args:
+        examples: examples by kind.
+        words: description by kind.
+        order: the kinds, in display order.
+    """
     return [(kind, words[kind], [_example(each) for each in examples[kind]]) for kind in order if examples.get(kind)]
 
 
@@ -139,7 +158,12 @@ def _share(count: int, total: int) -> float | None:
 
 
 def short(text: str, limit: int = 32) -> str:
-    """Return text that names a row or a column, without what can't be seen."""
+    """Return a short name for a row or column, without invisible characters.
+
+    Args:
+        text: the full name.
+        limit: maximum number of characters.
+    """
     clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
     return clean if len(clean) <= limit else f"{clean[: limit - 1]}…"
 

@@ -1,4 +1,4 @@
-"""The folder of a report, and the files in it."""
+"""The folder of a report and its files."""
 
 import contextlib
 import json
@@ -10,16 +10,16 @@ from pipelines.storage import exists, join, make_folder, publish_bytes, remove, 
 
 
 def refuse_foreign(folder: str, name: str, inputs: Iterable[str], more: Mapping[str, Ours] | None = None) -> None:
-    """Refuse a folder in which the files of a report would replace what is none, or an input.
+    """Reject a folder in which the report would overwrite an input or a file that is not an earlier report.
 
     Args:
         folder: a path or URL.
-        name: of the report, as in `publish_files`.
-        inputs: paths of what the report is made from.
-        more: other files of the report; see `guard.refuse_overwrites`.
+        name: name of the report, as passed to `publish_files`.
+        inputs: paths of the inputs of the report.
+        more: other files of the report: name -> test whether a file is an earlier version of it.
 
     Raises:
-        PipelineError: as `guard.refuse_overwrite`.
+        PipelineError: `output.is_input`, `output.would_replace`.
     """
     title = name.capitalize().encode()
     files = {
@@ -32,9 +32,12 @@ def refuse_foreign(folder: str, name: str, inputs: Iterable[str], more: Mapping[
 
 @contextlib.contextmanager
 def report_folder(folder: str) -> Iterator[None]:
-    """Find out that the folder can be written before work is spent on it, which is then the block.
+    """Verify that the folder is writable before the work in the block starts.
 
-    What was there stays until the block replaces it. A folder that was made for a block that fails goes again.
+    Existing files stay until the block replaces them. A folder created for a block that fails is removed.
+
+    Args:
+        folder: a path or URL.
 
     Raises:
         PipelineError: `output.not_writable`.
@@ -57,7 +60,14 @@ def report_folder(folder: str) -> Iterator[None]:
 def publish_files(folder: str, name: str, values: Mapping[str, Any], markdown: str, page: bytes) -> str:
     """Write a report as name.html, name.md and name.json, and return the path of its page.
 
-    Bytes in the names of files that are no UTF-8 are spelled out, as in tables.
+    Bytes of file names that are not UTF-8 are escaped, as in tables.
+
+    Args:
+        folder: a path or URL.
+        name: name of the report.
+        values: values of the report, written as JSON.
+        markdown: the report as Markdown.
+        page: the report as HTML.
     """
     path = join(folder, f"{name}.html")
     publish_bytes(path, page)

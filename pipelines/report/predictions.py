@@ -1,4 +1,4 @@
-"""The predictions beside an evaluation: a row a sentence, written as they come and read as strictly as data."""
+"""The predictions file of an evaluation: one row per sentence, written as a stream and validated like input data."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -14,12 +14,16 @@ from spanmarker_core.data.records import RecordProblem, Sentence, Span, check_sp
 
 PREDICTIONS = "predictions.parquet"
 
-#: A row group ends after so many sentences or characters.
+#: Maximum numbers of sentences and characters per row group.
 _ROWS, _CHARACTERS = 4096, 4_000_000
 
 
 def is_predictions(file: IO[bytes]) -> bool:
-    """Tell whether a file holds predictions that `writing_predictions` wrote."""
+    """Return whether a file contains predictions written by `writing_predictions`.
+
+    Args:
+        file: a file, opened for reading.
+    """
     try:
         metadata = pq.read_schema(file).metadata or {}
     except (pa.ArrowException, OSError):
@@ -28,7 +32,7 @@ def is_predictions(file: IO[bytes]) -> bool:
 
 
 class PredictionsWriter:
-    """Writes rows of `EVALUATED`; memory is that of a row group."""
+    """Writer of rows of `EVALUATED`; it holds one row group in memory."""
 
     def __init__(self, url: str, writer: pq.ParquetWriter) -> None:
         self._url = url
@@ -37,7 +41,12 @@ class PredictionsWriter:
         self._characters = 0
 
     def add(self, sentence: Sentence, predictions: Mapping[Span, float]) -> None:
-        """Add a sentence with its gold entities and its predictions."""
+        """Add a sentence with its gold entities and predictions.
+
+        Args:
+            sentence: the annotated sentence.
+            predictions: score by predicted span.
+        """
         self._rows.append(
             {
                 "document_id": sentence.document_id,
@@ -52,7 +61,7 @@ class PredictionsWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write a row group of what was added since the last one."""
+        """Write the rows added since the last call as a row group."""
         if self._rows:
             with writing(self._url):
                 self._writer.write_table(pa.Table.from_pylist(self._rows, schema=EVALUATED.schema))
@@ -61,7 +70,10 @@ class PredictionsWriter:
 
 @contextlib.contextmanager
 def writing_predictions(folder: str) -> Iterator[PredictionsWriter]:
-    """Write the predictions of a report, which appear when the block ends well, or not at all.
+    """Write the predictions of a report. The file is published only if the block succeeds.
+
+    Args:
+        folder: a path or URL.
 
     Raises:
         PipelineError: `output.not_writable`.
@@ -74,7 +86,10 @@ def writing_predictions(folder: str) -> Iterator[PredictionsWriter]:
 
 
 def read_predictions(folder: str) -> Iterator[tuple[Sentence, dict[Span, float]]]:
-    """Yield each sentence of a report with its predictions and their scores; a row group is held at once.
+    """Yield each sentence of a report with its predictions and their scores, reading one row group at a time.
+
+    Args:
+        folder: a path or URL.
 
     Raises:
         PipelineError: `report.not_readable`.

@@ -1,4 +1,4 @@
-"""Writes an analysis of span representations: representations.json, .md and .html in a folder."""
+"""Writer of representation reports: representations.json, .md and .html."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -13,9 +13,9 @@ from pipelines.report.folder import publish_files
 from spanmarker_core.evaluation.markdown import table
 from spanmarker_core.evaluation.report import cell
 
-#: Classes whose cosines are drawn, the most frequent ones: as many as a page is wide.
+#: Maximum number of classes in the chart of cosines, the most frequent ones: what fits the width of a page.
 _CLASSES = 8
-#: Levels of overlap: the words that two spans share over those that either has.
+#: Levels of overlap: words shared by two spans divided by the words in either.
 _LEVELS = {"none": "none", "weak": "up to 0.5", "strong": "above 0.5"}
 _NO_ENTITY = "no entity"
 
@@ -24,14 +24,18 @@ def publish_representations(folder: str, values: Mapping[str, Any]) -> str:
     """Write the three files and return the path of the page.
 
     Args:
-        folder: where to.
-        values: what `spanmarker_core.evaluation.representations.representations.Representations.to_json` gives.
+        folder: a path or URL.
+        values: values of `spanmarker_core.evaluation.representations.representations.Representations.to_json`.
     """
     return publish_files(folder, "representations", values, to_markdown(values), representations_page(values))
 
 
 def to_markdown(values: Mapping[str, Any]) -> str:
-    """Return the analysis as a page of Markdown."""
+    """Return the analysis as Markdown.
+
+    Args:
+        values: values of the analysis.
+    """
     cosines, templates = values["cosines"], values["templates"]
     lines = ["# Representations", "", f"{_what(values)}", "", "## Overlapping spans", ""]
     lines += table(
@@ -67,7 +71,11 @@ def to_markdown(values: Mapping[str, Any]) -> str:
 
 
 def representations_page(values: Mapping[str, Any]) -> bytes:
-    """Return the analysis as a page."""
+    """Return the analysis as a web page.
+
+    Args:
+        values: values of the analysis.
+    """
     norms = values["norms"]
     return render(
         "representations",
@@ -93,7 +101,11 @@ def representations_page(values: Mapping[str, Any]) -> bytes:
 
 
 def notes(values: Mapping[str, Any]) -> list[str]:
-    """Return what has to be said beside the figures."""
+    """Return notes that qualify the figures.
+
+    Args:
+        values: values of the analysis.
+    """
     found = []
     if values["unreachable"]:
         found.append(
@@ -121,7 +133,7 @@ def _what(values: Mapping[str, Any]) -> str:
 
 
 def _classes(values: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], list[float | None]]]:
-    """Return of each class its norms and its cosines: within, with other entity classes, with no entity."""
+    """Return the norms and cosines of each class: within it, with other entity classes, and with non-entities."""
     matrix = values["cosines"]["matrix"]
     last = len(matrix) - 1
     rows = []

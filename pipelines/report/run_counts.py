@@ -1,4 +1,4 @@
-"""What a run counts while an engine tells of it, and how several listen at once."""
+"""Counters of a run, updated from engine events, and a listener that forwards events to several others."""
 
 import time
 from collections import Counter
@@ -9,59 +9,93 @@ from pipelines.engines import Listener
 from pipelines.report.throughput import Pace
 from schemas.manifest import Entry
 
-#: Stages that a worker goes through one after the other; their sum is the time that a shard took it.
+#: Sequential stages of a worker; the sum of their times is the time spent on a shard.
 IN_TURN = ("wait", "tag", "check", "write")
 
 
 class Listeners:
-    """Several listeners as one, told in order.
+    """Forwards each event to several listeners, in order.
 
     Args:
-        listeners: who is told.
-        settings: what was asked for, in words; all are told of it unless the engine has its own word.
+        listeners: the listeners.
+        settings: requested settings, passed on with the `started` event; the engine's own values take precedence.
     """
 
     def __init__(self, listeners: Sequence[Listener], settings: dict[str, str]) -> None:
         self.listeners, self.settings = listeners, settings
 
     def started(self, facts: dict[str, str]) -> None:
-        """Tell all."""
+        """Forward the start of the first worker.
+
+        Args:
+            facts: description of the workers' environment.
+        """
         for listener in self.listeners:
             listener.started({**facts, **self.settings} | facts)
 
     def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
-        """Tell all."""
+        """Forward progress within a shard.
+
+        Args:
+            shard: name of the shard.
+            documents: documents processed since the last call.
+            words: words processed since the last call.
+            n_bytes: bytes of text processed since the last call.
+        """
         for listener in self.listeners:
             listener.progressed(shard, documents, words, n_bytes)
 
     def finished(self, entry: Entry, n_bytes: int, worker: str) -> None:
-        """Tell all."""
+        """Forward a committed shard.
+
+        Args:
+            entry: manifest entry of the shard.
+            n_bytes: planned size of the shard in bytes of text.
+            worker: name of the worker.
+        """
         for listener in self.listeners:
             listener.finished(entry, n_bytes, worker)
 
     def retried(self, shard: str, reason: str) -> None:
-        """Tell all."""
+        """Forward a failed attempt that will be repeated.
+
+        Args:
+            shard: name of the shard.
+            reason: why the attempt failed.
+        """
         for listener in self.listeners:
             listener.retried(shard, reason)
 
     def failed(self, shard: str, reason: str) -> None:
-        """Tell all."""
+        """Forward a permanent failure of a shard.
+
+        Args:
+            shard: name of the shard.
+            reason: why its last attempt failed.
+        """
         for listener in self.listeners:
             listener.failed(shard, reason)
 
 
 @dataclass
 class RunCounts:
-    """What this run has done so far; shards are those that are committed.
+    """Counters of the current run. They include only committed shards.
 
     Attributes:
-        started_at: Unix time of the run's start.
-        machine: what it runs on.
-        shards, skipped, retries: of shards; those done before are skipped.
-        seconds: from the first ready worker to the last finished shard.
-        counts, reject_codes, labels, stage_seconds: sums over the entries' fields.
-        worker_words, worker_seconds, worker_shards: by worker; seconds that its shards took.
-        pace: words over the run's time; those of a shard are spread over the seconds that it took.
+        started_at: Unix time of the start of the run, in seconds.
+        machine: description of the workers' environment.
+        shards: number of shards committed in this run.
+        skipped: number of shards that were already done.
+        retries: number of failed attempts that were repeated.
+        seconds: time from the first ready worker to the last finished shard.
+        counts: sums of the counts in the manifest entries.
+        reject_codes: rejects by code.
+        labels: annotation rows by label.
+        stage_seconds: seconds by stage, over all workers.
+        worker_words: words by worker.
+        worker_seconds: seconds spent on shards, by worker.
+        worker_shards: shards by worker.
+        pace: throughput over the time of the run; the words of a shard are spread evenly over its processing time.
     """
 
     started_at: float = field(default_factory=time.time)
@@ -82,24 +116,41 @@ class RunCounts:
 
     @property
     def rejects(self) -> int:
-        """Rejects, one for each part of a file that could not be read among them."""
+        """Return the number of rejects; each unreadable part of a file counts as one."""
         return rejects_in(self.counts)
 
     @property
     def words_per_second(self) -> float:
-        """Words of finished shards over `seconds`; 0 before the first."""
+        """Return the words of finished shards per second of `seconds`; 0 before the first shard."""
         return self.counts["words"] / self.seconds if self.seconds else 0.0
 
     def started(self, facts: dict[str, str]) -> None:
-        """Take the time: loading the model is not tagging."""
+        """Record the time of the first ready worker; loading the model does not count as tagging.
+
+        Args:
+            facts: description of the workers' environment.
+        """
         self.machine = facts
         self._start = time.monotonic()
 
     def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
-        """Nothing: what counts is committed."""
+        """Do nothing: only committed shards count.
+
+        Args:
+            shard: unused.
+            documents: unused.
+            words: unused.
+            n_bytes: unused.
+        """
 
     def finished(self, entry: Entry, n_bytes: int, worker: str) -> None:
-        """Add a shard."""
+        """Add a committed shard.
+
+        Args:
+            entry: manifest entry of the shard.
+            n_bytes: planned size in bytes; unused.
+            worker: name of the worker.
+        """
         self.shards += 1
         self.counts.update(entry.counts)
         self.reject_codes.update(entry.reject_codes)
@@ -113,18 +164,36 @@ class RunCounts:
         self.pace.add(max(self.seconds - took, 0.0), self.seconds, entry.counts.get("words", 0))
 
     def retried(self, shard: str, reason: str) -> None:
-        """Count it."""
+        """Count a retry.
+
+        Args:
+            shard: unused.
+            reason: unused.
+        """
         self.retries += 1
 
     def failed(self, shard: str, reason: str) -> None:
-        """Nothing: the error that ends the run tells it."""
+        """Do nothing: the error that ends the run reports failed shards.
+
+        Args:
+            shard: unused.
+            reason: unused.
+        """
 
 
 def seconds_of(entry: Entry) -> float:
-    """Return the seconds that a shard took its worker."""
+    """Return the seconds that a worker spent on a shard.
+
+    Args:
+        entry: manifest entry of the shard.
+    """
     return sum(entry.seconds.get(stage, 0.0) for stage in IN_TURN)
 
 
 def rejects_in(counts: Mapping[str, int]) -> int:
-    """Return the rejects that an entry's counts, or sums of them, tell: documents, and parts of unknown content."""
+    """Return the number of rejects: documents, and parts of files with unknown content.
+
+    Args:
+        counts: counts of a manifest entry, or sums of them.
+    """
     return counts.get("rejected", 0) + counts.get("unreadable", 0)

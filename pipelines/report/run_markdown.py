@@ -1,4 +1,4 @@
-"""The run report as a page of Markdown, and what of it a console is told."""
+"""The run report as Markdown, and the parts of it that are printed on the console."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,12 +6,16 @@ from typing import Any
 from pipelines.shards.stats import STATUSES
 from spanmarker_core.evaluation.report import cell
 
-#: Entities shown of each label, and characters of each.
+#: Maximum numbers of entity texts per label, and of characters per text.
 _TOP, _TEXT = 5, 60
 
 
 def report_markdown(values: dict[str, Any]) -> bytes:
-    """Return report.md, the same as report.json for people."""
+    """Return report.md, which shows the values of report.json.
+
+    Args:
+        values: values of the report.
+    """
     run, output = values["this_run"], values["output"]
     counts = output["counts"]
     parts = [
@@ -61,7 +65,11 @@ def report_markdown(values: dict[str, Any]) -> bytes:
 
 
 def run_words(run: Mapping[str, Any]) -> str:
-    """Return what a run did and left out, in words."""
+    """Return a sentence on the work that a run did and skipped.
+
+    Args:
+        run: values of the run.
+    """
     return (
         f"{run['shards_run']:,} shards run, {run['shards_done_before']:,} were done before, {run['shards_left']:,} are "
         f"left, {run['shards_superseded']:,} replaced because their input changed, {run['shards_pruned']:,} removed "
@@ -71,13 +79,21 @@ def run_words(run: Mapping[str, Any]) -> str:
 
 
 def describe_documents(counts: Mapping[str, int]) -> str:
-    """Return what became of the documents that came in, in words."""
+    """Return a sentence on the numbers of documents by outcome.
+
+    Args:
+        counts: counts of documents.
+    """
     parts = [f"{counts[status]:,} {status}" for status in STATUSES if status in counts]
     return f"{counts.get('documents', 0):,} documents = {' + '.join(parts) or 'none'}"
 
 
 def describe_alarms(values: Mapping[str, Any]) -> list[str]:
-    """Return what is alarming about a run's rows: a line, or none."""
+    """Return warnings about the rows of a run: one line, or none.
+
+    Args:
+        values: values of the report.
+    """
     density = values["output"].get("density")
     if not density or not (density["too_few"] or density["too_many"]):
         return []
@@ -94,7 +110,11 @@ def describe_alarms(values: Mapping[str, Any]) -> list[str]:
 
 
 def describe_density(density: Mapping[str, Any]) -> str:
-    """Return what the densities of the sources are held against, in words."""
+    """Return a sentence on the expected densities that the sources are compared with.
+
+    Args:
+        density: values of the densities.
+    """
     if density["no_band"]:
         return f"Densities are not judged: {density['no_band']}."
     dev = density["dev"]
@@ -112,7 +132,11 @@ def describe_density(density: Mapping[str, Any]) -> str:
 
 
 def found_words(found: Mapping[str, Any]) -> str:
-    """Return which rows texts and scores were counted over, in words; nothing where it was all."""
+    """Return a sentence on the sample of rows used for texts and scores; empty if all rows were used.
+
+    Args:
+        found: values of the entity statistics.
+    """
     if found["shards_looked_at"] == found["shards"]:
         return ""
     return (
@@ -122,7 +146,11 @@ def found_words(found: Mapping[str, Any]) -> str:
 
 
 def work_words(work: Mapping[str, Any]) -> str:
-    """Return how much of its work the model was spared, in words; nothing where no model ran."""
+    """Return a sentence on the model work that was avoided; empty if no model ran.
+
+    Args:
+        work: counts of the model's work.
+    """
     if work["useful_token_share"] is None:
         return ""
     scored, halved = "The model's tags give the entities, and no span was scored.", work.get("out_of_memory")
@@ -220,7 +248,7 @@ def _percent(share: float | None) -> str:
 
 
 def _code(line: str) -> str:
-    """Return a line as it stands, whatever is in it: an indented block ends with its line."""
+    """Return a line as an indented code block, which is safe for any content and ends with the line."""
     return f"    {' '.join(line.split())}" if line else ""
 
 

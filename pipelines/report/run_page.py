@@ -1,4 +1,4 @@
-"""The run report as one self-contained HTML page."""
+"""The run report as a self-contained HTML page."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,12 +12,16 @@ from pipelines.pages.text import shown
 from pipelines.report.run_markdown import describe_alarms, describe_density, found_words, work_words
 from pipelines.shards.stats import STATUSES
 
-#: Entities shown of each label, and characters of each.
+#: Maximum numbers of entity texts per label, and of characters per text.
 _TOP, _TEXT = 5, 40
 
 
 def report_page(values: Mapping[str, Any]) -> bytes:
-    """Return report.html: what report.json tells."""
+    """Return report.html, which shows the values of report.json.
+
+    Args:
+        values: values of the report.
+    """
     run, output = values["this_run"], values["output"]
     return render(
         "run",
@@ -42,7 +46,7 @@ def report_page(values: Mapping[str, Any]) -> bytes:
 
 
 def _run_words(run: Mapping[str, Any]) -> str:
-    """Return what a run did in words, without what it had no cause for."""
+    """Return a sentence on the work of a run; counts of zero are omitted where they are normal."""
     parts = [f"{run['shards_run']:,} shards run", f"{run['shards_done_before']:,} done before"]
     others = (("left", "left"), ("superseded", "replaced"), ("pruned", "removed"), ("orphaned", "kept without input"))
     parts += [f"{run[f'shards_{name}']:,} {words}" for name, words in others if run[f"shards_{name}"]]
@@ -50,7 +54,7 @@ def _run_words(run: Mapping[str, Any]) -> str:
 
 
 def _shard_tables(output: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return the tables of shards with their captions; one where it has them all."""
+    """Return the tables of shards with their captions; one table if it includes all shards."""
     slowest, largest = output["slowest_shards"], output["largest_shards"]
     if output["shards"] <= len(slowest):
         return [("All shards of the output, the slowest first", slowest)] if slowest else []
@@ -58,7 +62,7 @@ def _shard_tables(output: Mapping[str, Any]) -> list[tuple[str, list[dict[str, A
 
 
 def _labels(output: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what is told of each label: counts of all rows, texts and scores of those that were looked at."""
+    """Return the statistics of each label: counts of all rows, and texts and scores of the sampled rows."""
     found = {each["label"]: each for each in (output["found"] or {"labels": []})["labels"]}
     words, entities = output["counts"].get("words", 0), sum(output["entities_by_label"].values())
     return [
@@ -94,12 +98,12 @@ def _scores_chart(found: Mapping[str, Any] | None) -> Markup | None:
 def _pace_chart(pace: list[dict[str, float]]) -> Markup | None:
     if len(pace) < 2:
         return None
-    # Bars and no line: they begin at 0, so that a small change looks like one.
+    # Bars start at 0, unlike a line, so that small changes look small.
     rows = [(f"{each['second']:,.0f}", each["words_per_second"]) for each in pace]
     return charts.bars(rows, title="Words a second over the run", x="seconds since workers were ready", y="words/s")
 
 
-# --- rows of the tables: strings are shown as the hostile text that they may be, figures sort as numbers ---
+# --- rows of the tables: strings are escaped as hostile text, figures sort as numbers ---
 
 
 def _statuses_words(counts: Mapping[str, int], statuses: Sequence[str]) -> str:
@@ -227,7 +231,7 @@ def _fact(value: Any) -> str:
 
 
 def _path(path: str) -> Markup:
-    """Return a path of which the end tells most."""
+    """Return a path as markup that keeps its end visible."""
     return shown(path, 60)
 
 

@@ -1,7 +1,7 @@
-"""The run report: what ran, what became of every document, what was found, what it cost. report.json and its values.
+"""The values of the run report, stored as report.json: the job, the outcome of every document, the entities, the cost.
 
-`run_markdown` and `run_page` show the same values to people. What stands under `output` is the same for the same rows,
-whatever engine made them, but for times and memory.
+`run_markdown` and `run_page` present the same values. The values under `output` depend only on the rows and not on the
+engine, except for times and memory.
 """
 
 import json
@@ -28,32 +28,51 @@ from schemas import ANNOTATIONS, DOCUMENTS
 from schemas.manifest import Entry
 
 FORMAT_VERSION = 2
-#: Shards up to which ids that are in two of them are looked for: that opens a file of each.
+#: Maximum number of shards searched for duplicate ids, because the search opens one file per shard.
 MAX_LOOKED_AT = 20_000
-#: Workers that the report lists; the rest is counted.
+#: Maximum number of workers listed in the report; further ones are only counted.
 MAX_WORKERS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a run knows besides its manifest. Counts are shards unless they say otherwise."""
+    """Facts of a run that are not in its manifest. Counts are numbers of shards unless stated otherwise.
 
-    command: dict[str, Any]  # the job as it was resolved
-    identity: dict[str, str]  # the job identity
-    started: str  # UTC, ISO 8601
-    counts: RunCounts  # of this run
+    Attributes:
+        command: the resolved job.
+        identity: the job identity.
+        started: start of the run, UTC, ISO 8601.
+        counts: counters of the run.
+        superseded: shards that were removed because their input changed.
+        orphaned: shards whose input no longer exists.
+        orphaned_documents: number of documents in orphaned shards.
+        duplicates: number of documents whose id occurs in an earlier shard; None if not searched.
+        duplicate_examples: some duplicate ids.
+        line: the command line.
+        left: shards that are still to be processed.
+        pruned: shards that were removed because their input no longer exists.
+        pruned_documents: number of documents in removed shards.
+        reasons: pending shards by the reason why they were processed.
+        found: values of `describe_entities`; None if nothing is tagged.
+        density: values of `SourceCounts.described`; None if nothing is tagged.
+    """
+
+    command: dict[str, Any]
+    identity: dict[str, str]
+    started: str
+    counts: RunCounts
     superseded: int
     orphaned: DigestSet
     orphaned_documents: int
-    duplicates: int | None  # documents with the id of an earlier one in another shard; None where nobody looked
+    duplicates: int | None
     duplicate_examples: list[str]
-    line: str = ""  # the command line
+    line: str = ""
     left: int = 0
     pruned: int = 0
     pruned_documents: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)  # of shards to do
-    found: dict[str, Any] | None = None  # as `describe_entities`; None where nothing is tagged
-    density: dict[str, Any] | None = None  # as `SourceCounts.described`, likewise
+    reasons: dict[str, int] = field(default_factory=dict)
+    found: dict[str, Any] | None = None
+    density: dict[str, Any] | None = None
 
 
 def describe_run(
@@ -65,7 +84,16 @@ def describe_run(
     started: str,
     line: str,
 ) -> dict[str, Any]:
-    """Return the report of a run that has ended, as plain values; see `report_values`.
+    """Return the report of a finished run as plain values.
+
+    Args:
+        output: the output folder.
+        work: the shards planned for the run.
+        counts: counters of the run.
+        job: the resolved job.
+        identity: the job identity.
+        started: start of the run, UTC, ISO 8601.
+        line: the command line.
 
     Raises:
         PipelineError: `output.not_readable`, `output.damaged`.
@@ -85,7 +113,7 @@ def describe_run(
         found = _found(output, rows)
         assert isinstance(job, CorpusJob)
         density = sources.described(dev_density_of(job.model_path, identity), lambda: _sources(output))
-    # Of samples, those who tag them are told.
+    # For samples, the tagging run reports duplicates.
     looked_at = known if DOCUMENTS in tables_of(identity) else DigestSet.of([])
     duplicates: tuple[int | None, list[str]] = None, []
     if len(looked_at) <= MAX_LOOKED_AT:
@@ -130,7 +158,12 @@ def _sources(output: str) -> Iterator[str]:
 
 
 def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
-    """Return the report as plain values. `this_run` is about this run, `output` about all rows in the folder."""
+    """Return the report as plain values: `this_run` describes the run, `output` all rows in the folder.
+
+    Args:
+        facts: facts of the run.
+        totals: sums over the manifest.
+    """
     counts = facts.counts
     return {
         "format_version": FORMAT_VERSION,
@@ -202,7 +235,7 @@ def _versions() -> dict[str, str]:
 
 
 def _shards(largest: list[tuple[float, str, Entry]]) -> list[dict[str, Any]]:
-    """Return what is told of some shards, the largest first."""
+    """Return the report values of shards, the largest first."""
     return [
         {
             "shard": name,
@@ -218,7 +251,7 @@ def _shards(largest: list[tuple[float, str, Entry]]) -> list[dict[str, Any]]:
 
 
 def _workers(counts: RunCounts) -> list[dict[str, Any]]:
-    """Return what workers did, those with the most words first; seconds are those that their shards took."""
+    """Return the report values of workers, those with the most words first; seconds are spent on shards."""
     return [
         {
             "worker": worker,
@@ -236,5 +269,9 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def report_json(values: dict[str, Any]) -> bytes:
-    """Return report.json."""
+    """Return report.json.
+
+    Args:
+        values: values of the report.
+    """
     return json.dumps(values, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"

@@ -1,8 +1,8 @@
-"""Entities in 1,000 words, source by source, held against what the model found in its own dev data.
+"""Entities per 1,000 words by source, compared with the density of the model's own predictions on its dev data.
 
-A source is what a shard was read from: a file, or for text files the folder that they lie under. All that is needed
-stands in the manifest's entries, so nothing is estimated and no row is read. A source is 40 bytes here; of those that
-are shown the names are looked up at the end.
+A source is the file that a shard was read from, or for text files their folder. All counts come from manifest entries,
+so they are exact and no rows are read. A source takes 40 bytes of memory; the names of the sources shown are looked up
+at the end.
 """
 
 from array import array
@@ -16,9 +16,9 @@ from schemas.manifest import Entry
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.density import ALARM_RATE, BLOCK_WORDS, DevDensity, band, deviations
 
-#: Sources that a report shows; the rest is counted.
+#: Maximum number of sources in a report; further ones are only counted.
 MAX_SOURCES = 40
-#: Entries after which those of the same source are added up.
+#: Number of buffered entries after which the counts of each source are summed.
 _HELD = 1 << 16
 _COUNTS = ("documents", "rejected", "words", "entities")
 
@@ -32,7 +32,11 @@ class SourceCounts:
         self._new_keys, self._new_counts = array("Q"), array("q")
 
     def add(self, entry: Entry) -> None:
-        """Add a shard."""
+        """Add a shard.
+
+        Args:
+            entry: manifest entry of the shard.
+        """
         self._new_keys.frombytes(digests_of([entry.source]).tobytes())
         self._new_counts.extend(entry.counts.get(name, 0) for name in _COUNTS)
         if len(self._new_keys) >= _HELD:
@@ -49,29 +53,30 @@ class SourceCounts:
     def described(
         self, dev: DevDensity | str, sources: Callable[[], Iterable[str]], shown: int = MAX_SOURCES
     ) -> dict[str, Any]:
-        """Return what the report says of the sources, as plain values; densities are entities in 1,000 words.
+        """Return the source statistics of the report as plain values. Densities are entities per 1,000 words.
 
-        Those that are furthest from what is expected come first: from the band's middle, or without a band from the
-        density of all sources together. Sources without a word are counted and not judged.
+        Sources that deviate most from the expected density come first: the middle of the expected band, or without a
+        band the
+        density of all sources together. Sources without words are counted but not judged.
 
         Args:
-            dev: what the model found in its dev data; or why there is nothing to hold a source against, in words.
-            sources: names of the sources, each once or more often; called if there are any.
-            shown: how many sources are told one by one.
+            dev: density of the model's predictions on its dev data, or the reason why none is available.
+            sources: returns the names of the sources, possibly repeated; called only if there are sources.
+            shown: maximum number of sources listed.
         """
         self._add_up()
         judged = self._sums[:, 2] > 0
         keys, (documents, rejected, words, entities) = self._keys[judged], self._sums[judged].T
         total_words, total_entities = int(words.sum()), int(entities.sum())
         expected = dev
-        if isinstance(expected, str):  # only to order them; the numbers of a band that nobody has seen are not told
+        if isinstance(expected, str):  # used only for sorting; a band without dev data is not reported
             expected = DevDensity(max(total_words, 1), max(total_entities, 1), 2, 0.0, False, "", "", "")
         z = deviations(expected, words, entities)
         lowest, highest = band(expected, words, len(keys))
         if isinstance(dev, str):
             lowest, highest = np.zeros(len(keys)), np.full(len(keys), np.inf)
         few, many = entities / words < lowest, entities / words > highest
-        # The key breaks ties, so that neither cut nor order of the shards decides.
+        # The key breaks ties, so the result does not depend on the division into shards or their order.
         chosen = np.lexsort([keys, -np.abs(z), ~(few | many)])[:shown]
         names = _names(keys[chosen], sources)
         rows = [
@@ -101,13 +106,13 @@ class SourceCounts:
 
 
 def dev_density_of(bundle: str, identity: Mapping[str, str]) -> DevDensity | str:
-    """Return what the model found in its dev data, if it is what a run's densities can be held against; else why not.
+    """Return the density of the model's predictions on its dev data, or the reason why it cannot be compared.
 
     Args:
-        bundle: the model's folder.
-        identity: of the job.
+        bundle: folder of the model.
+        identity: the job identity.
     """
-    from spanmarker_core.card import read_card_facts  # only here: a run that has work to do starts sooner
+    from spanmarker_core.card import read_card_facts  # imported late, so that runs with work to do start sooner
 
     try:
         dev = DevDensity.from_json(read_card_facts(bundle).get("density"))

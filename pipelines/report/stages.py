@@ -1,4 +1,4 @@
-"""How the time of a run's workers is shared among the stages of their work."""
+"""Distribution of the workers' time over the stages."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,11 +7,15 @@ from pipelines.report.run_counts import IN_TURN
 
 
 def stage_values(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return the stages with their seconds, over all workers, and their share of the workers' time.
+    """Return the stages with their seconds over all workers and their share of the workers' time.
 
-    Stages that a worker goes through in turn (`wait`, in which its model has nothing to do, `tag`, `check`, `write`)
-    make up its time and come first. The others run beside the model in a thread of their own: their shares say how
-    busy that was, and are no part of the same whole.
+    The sequential stages of a worker (`wait`, in which the model is idle, `tag`, `check`, `write`) make up its time and
+    come first. The other stages run concurrently in a separate thread: their shares show how busy that thread was and
+    do
+    not add to the same total.
+
+    Args:
+        seconds: seconds by stage.
 
     >>> stage_values({"tag": 3.0, "wait": 1.0, "read": 2.0})[1]
     {'stage': 'tag', 'seconds': 3.0, 'share': 0.75, 'beside': False}

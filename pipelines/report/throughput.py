@@ -1,11 +1,11 @@
-"""Words a second over the time of a run, in memory that doesn't grow with it."""
+"""Throughput over the time of a run, in words per second, in bounded memory."""
 
-#: Parts that a run's time is told in, at most.
+#: Maximum number of intervals that a run is divided into.
 PARTS = 60
 
 
 class Pace:
-    """Adds up words by when they were tagged. Parts are a second long at first; when there are too many, pairs merge.
+    """Histogram of words over time, with intervals of one second that are merged in pairs when there are too many.
 
     >>> pace = Pace(parts=2)
     >>> pace.add(0.0, 2.0, 30)
@@ -21,10 +21,16 @@ class Pace:
         self._end = 0.0
 
     def add(self, start: float, end: float, words: int) -> None:
-        """Add words that were tagged between two moments, evenly. Seconds since the run began tagging, 0 or more."""
+        """Add words that were tagged at an even rate between two times.
+
+        Args:
+            start: seconds since tagging began, 0 or more.
+            end: seconds since tagging began, not before `start`.
+            words: number of words.
+        """
         self._end = max(self._end, end)
         while end > self._width * self._parts:
-            self._words.append(0.0)  # a partner for the last, if it has none
+            self._words.append(0.0)  # a partner for the last interval, if it has none
             self._words = [a + b for a, b in zip(self._words[::2], self._words[1::2], strict=False)]
             self._width *= 2
         first, last = int(start / self._width), int(end / self._width)
@@ -39,16 +45,16 @@ class Pace:
 
     @property
     def words(self) -> float:
-        """All words that were added."""
+        """Return the number of words added."""
         return sum(self._words)
 
     def rates(self) -> list[tuple[float, float]]:
-        """Return when each part begins, in seconds, and its words a second; the last may be shorter than the others."""
+        """Return the start of each interval in seconds and its words per second; the last interval may be shorter."""
         found: list[tuple[float, float]] = []
         for part, words in enumerate(self._words):
             start = part * self._width
             length = min(self._end, start + self._width) - start
-            # Of a moment at the end there is no rate to tell.
+            # A very short last interval gives no reliable rate.
             if length >= self._width / 2 or not found:
                 found.append((start, words / max(length, 1e-9) if words else 0.0))
         return found

@@ -1,4 +1,4 @@
-"""Sums over manifest entries, which is all that status and reports need of what each shard counted; no row is read."""
+"""Sums over manifest entries for `status` and reports. No rows are read."""
 
 import heapq
 from collections import Counter
@@ -9,23 +9,24 @@ from typing import Any
 from pipelines.report.run_counts import seconds_of
 from schemas.manifest import Entry
 
-#: Rejects shown as examples.
+#: Maximum number of rejects shown as examples.
 MAX_EXAMPLES = 10
-#: Shards shown as the slowest and as the largest.
+#: Maximum number of shards listed as the slowest and as the largest.
 MAX_SHARDS = 10
-#: Sets of versions that are told apart.
+#: Maximum number of distinct sets of versions.
 _MAX_VERSIONS = 20
 _OTHERS = "others"
 
 
 @dataclass(slots=True)
 class Totals:
-    """What finished shards hold together; fields as in `Entry`.
+    """Sums over finished shards. Fields without a description have the meaning of those in `schemas.manifest.Entry`.
 
     Attributes:
-        versions: shards by the versions that made them, in words.
-        slowest: the shards that took their workers longest, (seconds, name, entry), no more than `MAX_SHARDS`; a heap.
-        largest: those with the most words, likewise.
+        shards: number of shards.
+        versions: number of shards by the versions that made them, as text.
+        slowest: the shards with the longest processing time, (seconds, name, entry), at most `MAX_SHARDS`; a heap.
+        largest: the shards with the most words, (words, name, entry), at most `MAX_SHARDS`; a heap.
     """
 
     shards: int = 0
@@ -42,7 +43,11 @@ class Totals:
     largest: list[tuple[float, str, Entry]] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
-        """Add a shard."""
+        """Add a shard.
+
+        Args:
+            entry: manifest entry of the shard.
+        """
         self.shards += 1
         self.counts.update(entry.counts)
         self.work.update(entry.work)
@@ -60,7 +65,11 @@ class Totals:
 
     @classmethod
     def over(cls, entries: Iterable[Entry]) -> "Totals":
-        """Return the sums over `entries`."""
+        """Return the sums over `entries`.
+
+        Args:
+            entries: manifest entries.
+        """
         totals = cls()
         for entry in entries:
             totals.add(entry)
@@ -68,7 +77,7 @@ class Totals:
 
 
 def _keep(heap: list[tuple[float, str, Entry]], size: float, entry: Entry) -> None:
-    item = (size, entry.shard, entry)  # names are unique, so that entries are never compared
+    item = (size, entry.shard, entry)  # Names are unique, so entries are never compared.
     if len(heap) < MAX_SHARDS:
         heapq.heappush(heap, item)
     elif item[:2] > heap[0][:2]:

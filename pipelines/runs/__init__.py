@@ -1,1 +1,1 @@
-"""Drivers: from a job to a finished output. What a worker does with a shard is in `shards`."""
+"""Drivers of commands, from a job to a finished output. The work of a worker on one shard is in `shards`."""

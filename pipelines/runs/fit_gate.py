@@ -1,4 +1,4 @@
-"""Drives `spanmarker gate fit`: samples the corpus, fits the gate, writes the bundle."""
+"""Driver of `spanmarker gate fit`: samples the corpus, fits the gate and writes the bundle."""
 
 import hashlib
 import heapq
@@ -23,33 +23,34 @@ from spanmarker_core.errors import CoreError
 from spanmarker_core.text.sentences import split_sentences
 from spanmarker_core.windows.packer import Context, Packer, Windows
 
-#: Shards that the text may be taken from, drawn from all, and those that are read in turn: more than a few, so that one
-#: file doesn't stand for the corpus.
+#: Maximum number of shards to sample texts from, and number of shards read concurrently. Several are interleaved, so
+#: that a single file does not dominate the sample.
 _SHARDS, _OPEN_SHARDS = 4096, 32
 
 
 _SHARD_BYTES = 1 << 20
 
 
-#: One document gives at most this share of the sentences, so that many documents are seen, but no fewer than that.
+#: Maximum share of the sentences taken from one document, so that the sample has many documents; at least
+#: `_DOCUMENT_SENTENCES` are allowed.
 _DOCUMENT_SHARE, _DOCUMENT_SENTENCES = 0.05, 20
 
 
-#: A gate is fitted to some documents, stopped by others and measured on others again.
+#: A gate is fitted on one part of the documents, stopped early on a second and measured on a third.
 _LEAST_DOCUMENTS = 3
 
 
 @dataclass(slots=True)
 class Corpus:
-    """What was read of a corpus.
+    """The sample of a corpus.
 
     Attributes:
         parts: the windows of each document that has sentences.
-        sentences: how many there are in `parts`.
-        copies: documents left out since their text had been met.
-        rejects: records that are no documents, by code.
-        more_documents: whether documents were left when there were enough sentences.
-        more_sentences: whether sentences of documents were left, since one document gives so many at most.
+        sentences: number of sentences in `parts`.
+        copies: number of documents skipped because an equal text came before.
+        rejects: rejected records by code.
+        more_documents: whether documents remained after enough sentences were read.
+        more_sentences: whether sentences were skipped because of the limit per document.
     """
 
     parts: list[Windows] = field(default_factory=list)
@@ -60,7 +61,7 @@ class Corpus:
     more_sentences: bool = False
 
     def counts(self) -> str:
-        """Return what was read and what was left out, in words.
+        """Return a sentence on the sampled and skipped documents.
 
         >>> Corpus(copies=2, rejects=Counter(null_text=1)).counts()
         '0 sentences of 0 documents; left out: 2 copies of documents, 1 rejected record (null_text 1)'
@@ -74,16 +75,25 @@ class Corpus:
         return f"{self.sentences:,} sentences of {len(self.parts):,} documents{ending}"
 
     def too_small(self, problem: str, more: bool) -> CoreError:
-        """Return the error that says so, with the remedy: `more` of this corpus, or a larger one."""
+        """Return the error for a sample that is too small, with the remedy.
+
+        Args:
+            problem: description of the problem.
+            more: whether the same corpus can provide more sentences; if not, the remedy is a larger corpus.
+        """
         remedy = "Raise --sentences: the corpus has more." if more else "Name more files, with other documents."
         return CoreError("gate.corpus_too_small", problem=problem, read=f"Read: {self.counts()}.", remedy=remedy)
 
 
 def run_gate_fit(job: GateJob, console: Console) -> None:
-    """Read text, run the model over it, fit the gate, write the bundle and say what the gate does.
+    """Sample texts, run the model on them, fit the gate, write the bundle and report the effect of the gate.
+
+    Args:
+        job: the job.
+        console: receives the output of the command.
 
     Raises:
-        CodedError: a fault of the job: what is known without running the model comes first.
+        CodedError: an error of the job. Errors that do not depend on the model's results are raised first.
     """
     refuse_bundle("--output", job.output, [*job.corpus, *([job.annotated] if job.annotated else [])])
     info = read_info(job.model)
@@ -91,7 +101,7 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
         raise CoreError("gate.trained_jointly", path=info.path)
     check_gateable(info.config)
 
-    # Only here, so that the faults above are told without torch.
+    # Imported late, so that the errors above do not require torch.
     from spanmarker_core import load
     from spanmarker_core.bundle.writer import check_output, save_bundle, stored_dtype
     from spanmarker_core.card import card_files, model_card, read_card_facts
@@ -136,10 +146,16 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
 
 
 def read_corpus(job: GateJob, context: Context, packer: Packer) -> Corpus:
-    """Read sentences of the corpus until there are enough, and pack them as the bundle is tagged.
+    """Read sentences of the corpus until there are enough, and pack them as for tagging with the bundle.
 
-    Sentences of all documents have different numbers. Equal texts count once: a gate that is measured on a copy of
-    what it was fitted to would promise too much.
+    Sentences are numbered across all documents. Equal texts count once: measuring the gate on a copy of a text that it
+    was
+    fitted on would overestimate it.
+
+    Args:
+        job: the job.
+        context: context of a window, as in the bundle.
+        packer: packer of the bundle.
     """
     corpus = Corpus()
     seen: set[bytes] = set()
@@ -179,10 +195,10 @@ def _pack(
 
 
 def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
-    """Yield texts of the corpus, one from each of some shards in turn, and count the records that are none.
+    """Yield texts of the corpus, interleaved from several shards, and count rejected records.
 
-    The shards are those whose names end in the smallest digests: any of the corpus, and the same ones every time. One
-    that is read to its end gives its place to the next, so that files of a document each are a corpus too.
+    The shards with the smallest digests at the end of their names are chosen: a sample of the corpus that is always the
+    same. A finished shard is replaced by the next one, so a corpus of many small files works too.
     """
     found = plan_shards(
         job.corpus,
@@ -208,5 +224,5 @@ def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
 def _shard_texts(shard: Shard, job: GateJob, rejects: Counter[str]) -> Iterator[str]:
     for batch in read(shard, job.id_column, job.text_column):
         for reject in batch.rejects:
-            rejects[reject.code] += max(1, reject.n_documents)  # a damaged file counts too
+            rejects[reject.code] += max(1, reject.n_documents)  # a damaged file counts as one
         yield from batch.documents["text"].to_pylist()

@@ -1,4 +1,4 @@
-"""`--log-json`: what a run does, one JSON object a line, each with `time` (UTC), `event` and what belongs to it.
+"""The log of `--log-json`: one JSON object per line, with `time` (UTC), `event` and the fields of the event.
 
     run.started    job (names of storage options, no values), identity, versions
     workers.started  machine
@@ -6,11 +6,11 @@
     shard.queued   shard, source, reason: an engine takes it
     shard.retried  shard, reason
     shard.done     shard, worker, counts, seconds (by stage)
-    shard.failed   shard, reason; the first 100 that failed for good
+    shard.failed   shard, reason; the first 100 that failed permanently
     run.finished   reason (done, nothing to do), and numbers of shards
     run.failed     code, message, exit_code
 
-Lines are ASCII. What is no Unicode in a name (a lone surrogate) is written as the characters \\\\udcff.
+Lines are ASCII. A lone surrogate in a name, which is not valid Unicode, is written as the characters \\\\udcff.
 """
 
 import json
@@ -36,12 +36,16 @@ _EVENTS = (
     "run.finished",
     "run.failed",
 )
-#: Bytes of the longest first line that is read, which tells a job with all of its inputs.
+#: Maximum size in bytes of the first line, which contains the job with all inputs.
 _MAX_LINE = 1 << 24
 
 
 def is_log(file: IO[bytes]) -> bool:
-    """Tell whether a file begins with a line that `JsonLog` wrote."""
+    """Return whether a file begins with a line written by `JsonLog`.
+
+    Args:
+        file: a file, opened for reading.
+    """
     try:
         first = json.loads(file.readline(_MAX_LINE))
     except (ValueError, RecursionError):
@@ -50,13 +54,13 @@ def is_log(file: IO[bytes]) -> bool:
 
 
 class JsonLog:
-    """A `Listener` that appends to a log file. Each line is written at once.
+    """A listener of engine events that appends to a log file. Each line is written immediately.
 
     Args:
-        path: a local file; "-" is standard error; None writes nothing.
+        path: a local file; "-" is standard error; None disables the log.
 
     Raises:
-        PipelineError: `output.not_writable`, from everything that writes.
+        PipelineError: `output.not_writable`, from every method that writes.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -92,11 +96,16 @@ class JsonLog:
 
     @property
     def active(self) -> bool:
-        """Whether anything is written."""
+        """Return whether the log is enabled."""
         return self._file is not None
 
     def event(self, event: str, **fields: Any) -> None:
-        """Write a line."""
+        """Write a line.
+
+        Args:
+            event: name of the event.
+            fields: further fields of the line.
+        """
         if self._file is None:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -106,22 +115,49 @@ class JsonLog:
             self._file.flush()
 
     def started(self, facts: dict[str, str]) -> None:
-        """Write what the workers run on."""
+        """Log the description of the workers' environment.
+
+        Args:
+            facts: device, dtype, batch sizes.
+        """
         self.event("workers.started", machine=facts)
 
     def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
-        """Nothing: a log tells of shards."""
+        """Do nothing: the log contains only events of whole shards.
+
+        Args:
+            shard: unused.
+            documents: unused.
+            words: unused.
+            n_bytes: unused.
+        """
 
     def finished(self, entry: Entry, n_bytes: int, worker: str) -> None:
-        """Write a shard."""
+        """Log a committed shard.
+
+        Args:
+            entry: manifest entry of the shard.
+            n_bytes: planned size in bytes; unused.
+            worker: name of the worker.
+        """
         self.event("shard.done", shard=entry.shard, worker=worker, counts=entry.counts, seconds=entry.seconds)
 
     def retried(self, shard: str, reason: str) -> None:
-        """Write why."""
+        """Log a failed attempt that will be repeated.
+
+        Args:
+            shard: name of the shard.
+            reason: why the attempt failed.
+        """
         self.event("shard.retried", shard=shard, reason=reason)
 
     def failed(self, shard: str, reason: str) -> None:
-        """Nothing: the error that ends the run tells it."""
+        """Do nothing: the error that ends the run reports failed shards.
+
+        Args:
+            shard: unused.
+            reason: unused.
+        """
 
     def _failed(self, error: BaseException) -> None:
         for shard, reason in getattr(error, "failed", {}).items():
@@ -133,7 +169,7 @@ class JsonLog:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that every JSON reader takes: no lone surrogates, no keys but strings."""
+    """Return a value that every JSON parser accepts: no lone surrogates, and only strings as keys."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):

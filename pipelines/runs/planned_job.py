@@ -1,4 +1,4 @@
-"""The kinds of jobs over shards: for each, which shards there are, what a task is told, what else is in the output."""
+"""Planned jobs over shards: for each kind of job its shards, its task, and the other files of its output."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -16,34 +16,56 @@ from spanmarker_core.bundle.reader import BundleInfo, read_info
 
 
 class PlannedJob(Protocol):
-    """What a job comes to.
+    """The planned work of a job.
 
     Attributes:
-        job: the job, as it is resolved.
-        identity: everything but the inputs that decides what is written.
+        job: the resolved job.
+        identity: the job identity: everything except the inputs that determines the output.
     """
 
     job: ShardJob
     identity: dict[str, str]
 
     def begin(self, output: str) -> None:
-        """Write what the tasks need. The output's lock is held."""
+        """Write the files that the tasks need. The caller holds the lock of the output.
+
+        Args:
+            output: the output folder.
+        """
 
     def shards(self, output: str, digest: str) -> Iterator[Shard]:
-        """Yield the plan; `digest` is that of the identity."""
+        """Yield the planned shards.
+
+        Args:
+            output: the output folder.
+            digest: digest of the job identity.
+        """
 
     def task(self, digest: str) -> Task:
-        """Return what a shard task needs of the job."""
+        """Return the shard task.
+
+        Args:
+            digest: digest of the job identity.
+        """
 
     def end(self, output: str, planned: DigestSet) -> None:
-        """Write what is told of the planned shards together, which are done. The output's lock is held."""
+        """Write the files that summarise all planned shards, which are done. The caller holds the lock of the output.
+
+        Args:
+            output: the output folder.
+            planned: names of the planned shards.
+        """
 
 
 def plan_job(job: ShardJob) -> PlannedJob:
-    """Return what a job comes to.
+    """Return the planned work of a job.
+
+    Args:
+        job: the job.
 
     Raises:
-        CodedError: what is wrong with the model, the encoder or the samples that it names.
+        CodedError: an error of the model (`bundle.*`), of the encoder or of the samples (`samples.*`) that the job
+            names.
     """
     if isinstance(job, AnnotatedJob):
         return PlannedTrainingData(job)
@@ -55,7 +77,7 @@ def plan_job(job: ShardJob) -> PlannedJob:
 
 
 class _PlannedCorpus:
-    """Documents that are to be tagged or prepared for it."""
+    """Planned work on documents, for tagging or preparation."""
 
     def __init__(self, job: CorpusJob, info: BundleInfo) -> None:
         self.job: ShardJob = job
@@ -63,7 +85,7 @@ class _PlannedCorpus:
         self.identity = job.identity(info)
 
     def begin(self, output: str) -> None:
-        """Nothing."""
+        """Do nothing: the tasks need no files."""
 
     def shards(self, output: str, digest: str) -> Iterator[Shard]:
         return plan_shards(
@@ -80,11 +102,11 @@ class _PlannedCorpus:
         return self._job.task(self._info, digest)
 
     def end(self, output: str, planned: DigestSet) -> None:
-        """Nothing: the report tells all."""
+        """Do nothing: the report is the summary."""
 
 
 class _PlannedSamples(_PlannedCorpus):
-    """Samples that are to be tagged."""
+    """Planned work on samples, for tagging."""
 
     def __init__(self, samples: PreparedSamples, info: BundleInfo) -> None:
         super().__init__(samples.tagging, info)

@@ -1,8 +1,8 @@
-"""The planned work of `spanmarker prepare --annotated`.
+"""Planned work of `spanmarker prepare --annotated`.
 
-OUT/annotated_samples/, documents/, rejects/, gold_problems/   see `shards.annotated`
-OUT/tokenizer.json    the encoder's tokenizer, so that workers need nothing else of the encoder
-OUT/summary.json      what the data hold, and which annotations can't be learned
+OUT/annotated_samples/, documents/, rejects/, gold_problems/   see `pipelines.shards.annotated`
+OUT/tokenizer.json    the encoder's tokenizer, the only part of the encoder that workers need
+OUT/summary.json      contents of the data, and annotations that cannot be learned
 """
 
 import json
@@ -24,13 +24,18 @@ from spanmarker_core.windows.packer import Packer
 
 
 class PlannedTrainingData:
-    """What the job comes to; see `kinds.PlannedJob`."""
+    """Planned work on annotated data; implements `pipelines.runs.planned_job.PlannedJob`.
+
+    Args:
+        job: the job.
+    """
 
     def __init__(self, job: AnnotatedJob) -> None:
         self.job: ShardJob = job
         self._job, self._context = job, job.shown
         self._packer = _read_packer(job)
-        self._scheme = scheme_called(job.scheme) if job.scheme is not None else None  # one identity for all its names
+        # One identity for all aliases of a scheme
+        self._scheme = scheme_called(job.scheme) if job.scheme is not None else None
         self.identity = {
             **packing_identity(self._packer, self._context),
             **job.read_values(),
@@ -39,11 +44,20 @@ class PlannedTrainingData:
         }
 
     def begin(self, output: str) -> None:
-        """Put the tokenizer where workers find it."""
+        """Write the tokenizer for the workers.
+
+        Args:
+            output: the output folder.
+        """
         publish_bytes(tokenizer_path(output), self._packer.tokenizer.to_str().encode())
 
     def shards(self, output: str, digest: str) -> Iterator[Shard]:
-        """Yield the plan."""
+        """Yield the planned shards.
+
+        Args:
+            output: the output folder.
+            digest: digest of the job identity.
+        """
         job = self._job
         return plan_annotated(
             job.input,
@@ -57,7 +71,11 @@ class PlannedTrainingData:
         )
 
     def task(self, digest: str) -> AnnotatedTask:
-        """Return what a shard task needs."""
+        """Return the shard task.
+
+        Args:
+            digest: digest of the job identity.
+        """
         packer = self._packer
         return AnnotatedTask(
             **self._job.task_values(digest),
@@ -74,14 +92,19 @@ class PlannedTrainingData:
         )
 
     def end(self, output: str, planned: DigestSet) -> None:
-        """Write summary.json."""
+        """Write summary.json.
+
+        Args:
+            output: the output folder.
+            planned: names of the planned shards.
+        """
         values = AlignmentSummary.over(read_entries(output, planned)).to_json()
         publish_bytes(join(output, "summary.json"), json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n")
 
 
 def _read_packer(job: AnnotatedJob) -> Packer:
-    """Return the packer that training on the job's encoder will have."""
-    # Imported late: it brings torch, and workers have none.
+    """Return the packer that a model trained on the job's encoder will use."""
+    # Imported late, because it imports torch, which workers do not need.
     from spanmarker_core.training.initialise import encoder_packer
     from spanmarker_core.training.settings import TrainingSettings
 

@@ -1,4 +1,4 @@
-"""The output folder of a `spanmarker prepare`, as `spanmarker tag --samples` finds it."""
+"""The output folder of `spanmarker prepare` as input of `spanmarker tag --samples`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from pipelines.task import TagTask
 from schemas.shards import Shard
 from spanmarker_core.bundle.reader import BundleInfo
 
-#: What is taken from the samples, unless the tagging job says otherwise, which is then refused.
+#: Settings that the tagging job inherits from the samples; other values in the job are rejected.
 _SETTLED = ("id_column", "text_column", "language")
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedSamples:
-    """A folder of samples that are ready to be tagged.
+    """A folder of samples that are ready for tagging.
 
     Attributes:
-        folder: output of a `spanmarker prepare`.
-        job: digest of its identity.
-        tagging: the job that tags them, with what they have settled.
+        folder: output folder of `spanmarker prepare`.
+        job: digest of the identity of the job that made the samples.
+        tagging: the tagging job, with the settings inherited from the samples.
     """
 
     folder: str
@@ -35,20 +35,33 @@ class PreparedSamples:
     tagging: TagJob
 
     def shards(self, digest: str) -> Iterator[Shard]:
-        """Yield the prepared shards as the job with this digest names them."""
+        """Yield the prepared shards under their names in the tagging job.
+
+        Args:
+            digest: digest of the identity of the tagging job.
+        """
         return (renamed(shard, digest) for shard in planned(self.folder))
 
     def task(self, info: BundleInfo, digest: str) -> TagTask:
-        """Return what a shard task needs of the tagging job; as `CorpusJob.task`."""
+        """Return the shard task of the tagging job.
+
+        Args:
+            info: metadata of the model bundle.
+            digest: digest of the identity of the tagging job.
+        """
         return self.tagging.task(info, digest, self.job)
 
 
 def find_prepared_samples(job: TagJob, info: BundleInfo) -> PreparedSamples:
-    """Return the samples of a job that has `samples`, after a check that they are what it needs and all there.
+    """Return the samples of a tagging job, after verifying that they are complete and fit the job.
+
+    Args:
+        job: a job with `samples`.
+        info: metadata of the model bundle.
 
     Raises:
-        PipelineError: `samples.not_prepared`, `samples.other_job` with what differs, `samples.not_ready`, and those
-            of reading a plan and a manifest.
+        PipelineError: `samples.not_prepared`; `samples.other_job`, with the differences; `samples.not_ready`; or an
+            error in reading the plan or the manifest.
     """
     folder = absolute(job.samples or "")
     there = plan_identity(plan_path(folder)) if exists(plan_path(folder)) else {}

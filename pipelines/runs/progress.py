@@ -1,4 +1,4 @@
-"""What a run shows while it goes on: a bar on a terminal, a plain line now and then elsewhere."""
+"""Progress display of a run: a bar on a terminal, occasional plain lines elsewhere."""
 
 import time
 from types import TracebackType
@@ -12,12 +12,14 @@ _LINE_SECONDS = 30.0
 
 
 class ProgressDisplay:
-    """An engine's `Listener` that prints. Progress counts planned bytes, so the time left needs no document count.
+    """A listener of engine events that prints progress.
+
+    Progress is measured in planned bytes, so that the remaining time can be estimated without counting documents.
 
     Args:
         console: where to print.
-        intent: what is going to be done, printed below the line about the machine.
-        total_bytes: of the shards that will run.
+        intent: description of the planned work, printed below the line about the environment.
+        total_bytes: planned size of the shards to process, in bytes of text.
     """
 
     def __init__(self, console: Console, intent: str, total_bytes: int) -> None:
@@ -45,38 +47,65 @@ class ProgressDisplay:
         self._progress.stop()
 
     def started(self, facts: dict[str, str]) -> None:
-        """Print the machine's line and what will be done."""
+        """Print the environment of the workers and the planned work.
+
+        Args:
+            facts: description of the workers' environment.
+        """
         line = ", ".join(f"{name}: {value}" for name, value in facts.items())
         self.console.print(f"{line}\n{self.intent}", markup=False, highlight=False, soft_wrap=True)
         self._progress.update(self._bar, description="tagging")
-        self._start = time.monotonic()  # Loading the model is not tagging.
+        self._start = time.monotonic()  # Loading the model does not count as tagging.
 
     def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
-        """Count what was tagged since the last call."""
+        """Add the progress since the last call.
+
+        Args:
+            shard: name of the shard.
+            documents: documents processed since the last call.
+            words: words processed since the last call.
+            n_bytes: bytes of text processed since the last call.
+        """
         self.documents += documents
         self.words += words
         self._partial[shard] = self._partial.get(shard, 0) + n_bytes
         self._show()
 
     def finished(self, entry: Entry, n_bytes: int, worker: str) -> None:
-        """Count a shard."""
+        """Add a committed shard.
+
+        Args:
+            entry: manifest entry of the shard.
+            n_bytes: planned size in bytes of text.
+            worker: name of the worker; unused.
+        """
         self._partial.pop(entry.shard, None)
         self.done_bytes += n_bytes
         self._show()
 
     def retried(self, shard: str, reason: str) -> None:
-        """Say that a shard is tried again."""
+        """Report a failed attempt and discard its progress.
+
+        Args:
+            shard: name of the shard.
+            reason: why the attempt failed.
+        """
         self._partial.pop(shard, None)
         self.console.print(f"shard {shard} is tried again: {reason}", markup=False)
 
     def failed(self, shard: str, reason: str) -> None:
-        """Take back what was tagged of a shard that failed for good."""
+        """Discard the progress of a permanently failed shard.
+
+        Args:
+            shard: name of the shard.
+            reason: why its last attempt failed.
+        """
         self._partial.pop(shard, None)
         self._show()
 
     def _show(self) -> None:
         now = time.monotonic()
-        # A shard's texts may be larger than the bytes that were planned for it (compressed files).
+        # A shard's texts may exceed its planned size, for example in compressed files.
         done = min(self.done_bytes + sum(self._partial.values()), self.total_bytes)
         rate = f"{self.documents:,} documents, {self.words / max(now - self._start, 1e-9):,.0f} words/s"
         self._progress.update(self._bar, completed=done, description=rate)

@@ -1,8 +1,8 @@
-"""`--metrics`: a file in Prometheus' text format, for node_exporter's textfile collector or any scraper of files.
+"""The file of `--metrics` in the Prometheus text format, for the textfile collector of node_exporter or another scraper.
 
-It is written when a run has its output's lock, every 15 seconds, and when the run ends, however it ends: then it has a
-finish time and an exit code. `spanmarker_run_*` tells of this run, `spanmarker_output_*` of all rows in its output,
-which are known when a run ends with a report.
+It is written when a run acquires the lock of its output, every 15 seconds, and when the run ends in any way; the last
+version has a finish time and an exit code. Metrics `spanmarker_run_*` describe the run. Metrics `spanmarker_output_*`
+describe all rows of the output; they are available after a run that ends with a report.
 """
 
 import contextlib
@@ -19,31 +19,32 @@ from pipelines.shards.stats import STATUSES
 from pipelines.storage import absolute, publish_bytes
 from spanmarker_core.errors import CodedError
 
-#: Seconds between two writings.
+#: Seconds between updates.
 INTERVAL = 15.0
 
 _Sample = tuple[dict[str, str], float | int]
 
 
-#: Tells metrics that a run wrote.
+#: Recognises metrics written by a run.
 is_metrics = begins(b"# HELP spanmarker_run_")
 
 
 class Metrics:
-    """Writes the file from `begin` until the block ends.
+    """Writes the metrics file from the call of `begin` until the block ends.
 
-    A run that another kept from its output, or took it from, writes nothing: the file is the other's.
+    A run that does not acquire its output, or loses it to another run, writes nothing, because the file belongs to the
+    other run.
 
     Args:
-        path: where to; a path or URL. None writes nothing.
-        output: the run's output, which labels every series, so that files of several jobs go together.
-        counts: what the run counts.
+        path: a path or URL; None disables the file.
+        output: output of the run, a label of every series, so that files of several jobs can be combined.
+        counts: counters of the run.
 
     Attributes:
-        values: the report's, once they are known.
+        values: values of the report, once they are available.
 
     Raises:
-        PipelineError: `output.not_writable`, from `begin`, or at the block's end if nothing else was raised.
+        PipelineError: `output.not_writable`, from `begin`, or at the end of the block if it raised no other error.
     """
 
     def __init__(self, path: str | None, output: str, counts: RunCounts) -> None:
@@ -57,7 +58,7 @@ class Metrics:
         return self
 
     def begin(self) -> None:
-        """Write for the first time; call it when the output is this run's."""
+        """Write the file for the first time. Call this when the run holds the lock of its output."""
         if self.path is not None:
             self._write(None)
             self._thread.start()
@@ -77,7 +78,7 @@ class Metrics:
 
     def _keep_writing(self) -> None:
         while not self._over.wait(INTERVAL):
-            # A store that stumbles may be back in time for the last writing, which tells if not.
+            # The store may recover before the last update, which reports errors.
             with contextlib.suppress(PipelineError):
                 self._write(None)
 
@@ -89,13 +90,13 @@ class Metrics:
 def exposition(
     output: str, counts: RunCounts, values: dict[str, Any] | None, end: tuple[BaseException | None] | None
 ) -> bytes:
-    """Return the file's content.
+    """Return the contents of the file.
 
     Args:
         output: label of every series.
-        counts: of this run.
-        values: the report's, if they are known.
-        end: what the run ended with, None while it runs: an exception, or None for a good end.
+        counts: counters of the run.
+        values: values of the report, if available.
+        end: None while the run is active; then a tuple with the exception that ended it, or with None for success.
     """
     error = end[0] if end else None
     failed = getattr(error, "count", 0)
@@ -148,7 +149,7 @@ def _one(value: float | int) -> list[_Sample]:
 
 
 def _labelled(label: str, values: Mapping[str, float | int]) -> list[_Sample]:
-    # A copy first: the run goes on counting while this thread writes.
+    # Copy first: the run continues to count while this thread writes.
     return [({label: name}, value) for name, value in sorted(dict(values).items())]
 
 
@@ -161,7 +162,7 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """Return a label's value as the format wants it.
+    """Return the value of a label, escaped for the format.
 
     >>> _escaped('a"b\\\\c')
     'a\\\\"b\\\\\\\\c'

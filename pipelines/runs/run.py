@@ -1,4 +1,4 @@
-"""One `spanmarker tag` or `spanmarker prepare`, from the job to the report."""
+"""Driver of `spanmarker tag` and `spanmarker prepare`, from the job to the report."""
 
 import contextlib
 import json
@@ -48,18 +48,23 @@ from schemas.annotated import CODES
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
-#: Seconds after which a run that hands out shards looks whether the output still is its own.
+#: Seconds between checks, while shards are handed out, that the run still holds the lock of its output.
 _CHECK_SECONDS = 60.0
 
 
 def run_job(job: ShardJob, console: Console) -> None:
-    """Do what is missing for `job`, and say what was done.
+    """Process the missing shards of a job and print a summary.
 
-    The order matters: what can be wrong with the job is found out before any document is tagged, and
-    what is left of earlier runs is cleared before a shard runs.
+    The job is validated before any document is processed, and leftovers of earlier runs are removed before the first
+    shard
+    starts.
+
+    Args:
+        job: the job.
+        console: receives the output of the command.
 
     Raises:
-        CodedError: a fault of the job.
+        CodedError: an error of the job.
     """
     use_options(job.storage_option)
     counts = RunCounts()
@@ -70,13 +75,13 @@ def run_job(job: ShardJob, console: Console) -> None:
 
 
 def _refuse_overwrites(job: ShardJob, output: str) -> None:
-    """Refuse options by which a run would write to its inputs, or over what no run wrote; see `guard`.
+    """Reject options that would overwrite inputs, or files that no run wrote.
 
     Raises:
         PipelineError: `output.is_input`, `output.would_replace`.
     """
     inputs = [*job.input, *_folders_read(job)]
-    # Of a table, a file of any name stands for all.
+    # One file name represents all files of a table.
     rows = (f"{table.name}/shard{table_ending(table.name)}" for table in TABLES)
     refuse_inputs("--output", output, [*FILES, *rows], inputs)
     taken = {join(output, name): "--output" for name in FILES}
@@ -89,7 +94,7 @@ def _refuse_overwrites(job: ShardJob, output: str) -> None:
 
 
 def _folders_read(job: ShardJob) -> list[str]:
-    """Return the folders that a job reads besides its input."""
+    """Return the folders that a job reads in addition to its input."""
     if isinstance(job, AnnotatedJob):
         return [job.encoder]
     model = [job.model_path] if isinstance(job, CorpusJob) else []
@@ -97,7 +102,7 @@ def _folders_read(job: ShardJob) -> list[str]:
 
 
 class _Run:
-    """A run and what tells of it."""
+    """A run with its listeners."""
 
     def __init__(
         self, job: ShardJob, output: str, console: Console, counts: RunCounts, log: JsonLog, metrics: Metrics
@@ -106,15 +111,15 @@ class _Run:
         self.counts, self.log, self.metrics = counts, log, metrics
         limit = job.max_rejects if isinstance(job, TagJob) else None
         self.limit = None if limit is None else MaxRejects.parse(limit)
-        self.stopped = False  # because there were too many rejects
+        self.stopped = False  # by too many rejects
         self.line = command_line(job)
         self.work = plan_job(job)
         self.job, self.identity = self.work.job, self.work.identity
-        self.table = tables_of(self.identity)[0].name  # the one that is asked for
+        self.table = tables_of(self.identity)[0].name  # the main table of the output
         self.command = self.job.described()
 
     def run(self) -> None:
-        """Run the job; see `run_job`."""
+        """Run the job."""
         output, identity = self.output, self.identity
         started = datetime.now(UTC).isoformat(timespec="seconds")
         self.log.event("run.started", job=self.command, identity=identity, versions=_versions())
@@ -125,7 +130,7 @@ class _Run:
             if not work.changed and (known := self._last_report(work)) is not None:
                 self._nothing_to_do(work, known, lease)
                 return
-            # The old report is no longer true, and without one a run that breaks off is told from a finished one.
+            # The old report is outdated, and its absence marks an interrupted run.
             remove(self._report_path)
             self._do(work, lease)
             lease.check()
@@ -136,17 +141,17 @@ class _Run:
                 reason = f"{missing:,} shards were finished, and their entries are gone"
                 raise PipelineError("output.not_readable", path=join(output, "manifest"), reason=reason)
             self.work.end(output, work.plan.names)
-            lease.check()  # Counting a large output takes its time.
+            lease.check()  # Counting a large output takes time.
             self._publish(values)
         self._say_done(values)
         self._end("done", values)
 
     def _publish(self, values: dict[str, Any]) -> None:
-        from pipelines.report.run_page import report_page  # only here, so that a run starts in no time
+        from pipelines.report.run_page import report_page  # imported late, so that a run starts quickly
 
         publish_bytes(join(self.output, "report.html"), report_page(values))
         publish_bytes(join(self.output, "report.md"), report_markdown(values))
-        publish_bytes(self._report_path, report_json(values))  # last: it says that the run ended
+        publish_bytes(self._report_path, report_json(values))  # last, because it marks the run as finished
 
     def _find_work(self) -> PendingShards:
         job, output, identity = self.job, self.output, self.identity
@@ -156,9 +161,9 @@ class _Run:
         shards = self.work.shards(output, digest)
 
         def before_removal() -> None:
-            remove(self._report_path)  # first: it tells of what is going to be removed
-            # Only now that the inputs are known to be fine does another job's folder change hands, and before its rows
-            # go: if that breaks off, they are known for another job's.
+            remove(self._report_path)  # first, because it describes rows that are about to be removed
+            # The folder changes its job only after the inputs were validated, and before rows are removed: after an
+            # interruption the remaining rows are recognised as those of another job.
             if job.force:
                 take(output, identity)
 
@@ -174,7 +179,7 @@ class _Run:
         words = {"workers": str(settings.workers), "threads a worker": str(settings.threads)}
         self.counts.machine = words
         with ProgressDisplay(self.console, work.intent, work.left_bytes) as display:
-            if not work.left:  # and something was removed
+            if not work.left:  # and there is something to remove
                 self.console.print(work.intent, markup=False, highlight=False, soft_wrap=True)
                 return
             task = replace(self.work.task(identity_digest(self.identity)), lease=lease.token)
@@ -183,17 +188,17 @@ class _Run:
             try:
                 engine(job.engine)(self._shards(work, lease), task, settings, listener)
             except (CodedError, KeyboardInterrupt):
-                # What failed attempts left of their shards. If that can't be cleared, the next run will do it.
+                # Remove leftovers of failed attempts. If that fails, the next run removes them.
                 with contextlib.suppress(CodedError, OSError):
                     lease.check()
                     remove_uncommitted(self.output, work.known)
                 raise
 
     def _shards(self, work: PendingShards, lease: Lease) -> Iterator[Shard]:
-        """Yield the shards that are left, and tell the log; ends early where there are too many rejects by then.
+        """Yield the pending shards and log them; stop early if there are too many rejects.
 
         Raises:
-            PipelineError: `output.lock_lost`: a run that stood still for minutes does not go on beside the next.
+            PipelineError: `output.lock_lost`, for a run that was suspended for minutes while another took the output.
         """
         checked = time.monotonic()
         for shard, reason in work.shards():
@@ -218,7 +223,7 @@ class _Run:
         self._end("nothing to do", values)
 
     def _end(self, reason: str, values: dict[str, Any]) -> None:
-        """Tell how it ended, and fail if too many documents were rejected."""
+        """Report the end of the run, and fail if too many documents were rejected."""
         self.metrics.values = values
         found, left = values["output"], values["this_run"]["shards_left"]
         rejects, documents = rejects_in(found["counts"]), found["counts"]["documents"]
@@ -248,7 +253,7 @@ class _Run:
         return join(self.output, "report.json")
 
     def _last_report(self, work: PendingShards) -> dict[str, Any] | None:
-        """Return the report of the run that ended well here last, if it still is true; else None."""
+        """Return the report of the last successful run if it is still valid, else None."""
         try:
             values = json.loads(read_all([self._report_path])[0])
             run = values["this_run"]

@@ -1,4 +1,4 @@
-"""Drives `spanmarker train`: reads the data, trains, writes the bundle."""
+"""Driver of `spanmarker train`: reads the data, trains and writes the bundle."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -19,7 +19,12 @@ from spanmarker_core.training.initialise import encoder_packer
 
 
 def run_training(job: TrainJob, console: Console) -> TrainingResult:
-    """Read the data, train, write the bundle and say how good it is."""
+    """Read the data, train, write the bundle and print its scores.
+
+    Args:
+        job: the job.
+        console: receives the output of the command.
+    """
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False)
@@ -48,7 +53,7 @@ def run_training(job: TrainJob, console: Console) -> TrainingResult:
 def _training_data(
     job: TrainJob, say: Callable[[str], None]
 ) -> tuple[list[Sentence] | TrainingWindows, TrainingSettings]:
-    """Return the data, and the job's settings: what it leaves open of how prepared windows were packed is theirs."""
+    """Return the data and the job's settings. Packing settings that the job leaves open are taken from prepared windows."""
     if not is_prepared(job.train):
         settings = job.settings()
         return list(islice(read_annotated(job.train, job.scheme), job.train_sentences)), settings
@@ -64,7 +69,7 @@ def _training_data(
 
 
 def _left_open(job: TrainJob, packed: PackedAs) -> dict[str, Any]:
-    """Return the options of packing that a job doesn't give, as windows were packed; their limits are a context's."""
+    """Return the packing options of the prepared windows that the job does not set; limits belong to their context."""
     context = packed.context
     there: dict[str, Any] = {
         "entity_max_length": packed.entity_max_length,
@@ -78,9 +83,9 @@ def _left_open(job: TrainJob, packed: PackedAs) -> dict[str, Any]:
 
 
 def _refuse_overwrites(job: TrainJob) -> None:
-    """Refuse an output that is an input, or whose checkpoints would go where something else is; see `guard`.
+    """Reject an output that is an input, or whose checkpoint folder contains other files.
 
-    The folder of the checkpoints is removed when the bundle is there, with all that is in it.
+    The checkpoint folder is removed with its contents once the bundle is written.
 
     Raises:
         PipelineError: `output.is_input`, `output.would_replace`.
