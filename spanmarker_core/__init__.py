@@ -1,11 +1,11 @@
-"""The models: words, tokens, spans, tensors. Nothing here knows an engine, an object store or a job file.
+"""The models: words, tokens, spans, tensors. Engines, object stores and job files don't belong here.
 
 >>> from spanmarker_core import load
 >>> model = load("bundle/")                            # doctest: +SKIP
 >>> model.tag_text(["Müller flew to Zürich."])         # doctest: +SKIP
 [[Entity(label='person', …), Entity(label='location', …)]]
 
-Importing the package is cheap: torch is imported by the first `load`.
+Importing the package is cheap: torch is imported on the first access to `load`, `Tagger` or `Entity`.
 """
 
 from typing import TYPE_CHECKING

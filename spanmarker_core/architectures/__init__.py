@@ -1,1 +1,1 @@
-"""Names and options of the architectures. Needs no torch; the networks are in `models`."""
+"""Names and options of the architectures. The networks are in `spanmarker_core.models`; nothing here imports torch."""

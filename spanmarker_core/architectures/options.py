@@ -1,7 +1,7 @@
-"""What each architecture can be told, as a bundle's config and `spanmarker train --option` hold it. Needs no torch.
+"""Options of the architectures, as a bundle's config stores them and `spanmarker train --option` sets them.
 
-A field is made by one of the functions below, which say what fits it; what must hold between fields stands in an
-architecture's `__post_init__`.
+Each field is defined by one of the functions below, which give its valid values; constraints between fields are
+checked in `__post_init__`. Nothing here imports torch.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,18 +10,29 @@ from typing import Any, ClassVar
 
 from spanmarker_core.errors import UnusableError
 
-#: What None is called where there is no word for it, as in TOML.
+#: Name of None in formats that have no null, such as TOML.
 NONE = "none"
 
 
 def one_of(default: str | None, *choices: str | None) -> Any:
-    """Return a field that holds one of some names."""
+    """Return a field with a fixed set of valid names.
+
+    Args:
+        default: value if the option is left out.
+        choices: the valid values.
+    """
     said = "one of " + ", ".join(NONE if choice is None else choice for choice in choices)
     return _field(default, lambda value: value in choices, said)
 
 
 def whole(default: int | None, low: int, high: int) -> Any:
-    """Return a field that holds a whole number from `low` to `high`, or None where that is its default."""
+    """Return a field that holds an integer.
+
+    Args:
+        default: value if the option is left out. If it is None, None is valid.
+        low: smallest valid value.
+        high: largest valid value, inclusive.
+    """
 
     def fits(value: object) -> bool:
         return (value is None and default is None) or (type(value) is int and low <= value <= high)
@@ -30,12 +41,20 @@ def whole(default: int | None, low: int, high: int) -> Any:
 
 
 def share(default: float) -> Any:
-    """Return a field that holds a number from 0 up to 1, exclusive."""
+    """Return a field that holds a number from 0 (inclusive) to 1 (exclusive).
+
+    Args:
+        default: value if the option is left out.
+    """
     return _field(default, lambda value: type(value) in (int, float) and 0 <= value < 1, "a number from 0 up to 1")
 
 
 def flag(default: bool) -> Any:
-    """Return a field that holds true or false."""
+    """Return a field that holds true or false.
+
+    Args:
+        default: value if the option is left out.
+    """
     return _field(default, lambda value: type(value) is bool, "true or false")
 
 
@@ -45,13 +64,13 @@ def _field(default: Any, fits: Callable[[Any], bool], said: str) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """Options of any architecture.
+    """Options common to all architectures.
 
     Attributes:
-        spans: whether spans are scored; what has tags alone scores none.
+        spans: whether the model scores spans; a model with tags only does not.
         markers: whether the encoder gets embeddings for `<start>` and `<end>`.
-        tags: the head of BIO tags that is bundled with the spans, if any (BL-NER, section 3.1.4).
-        output: which of the two gives the entities.
+        tags: kind of the sequence head (BIO tags) that is bundled with the spans, if any (BL-NER, section 3.1.4).
+        output: whether entities are decoded from "spans" or from "tags".
     """
 
     spans: ClassVar[bool] = True
@@ -59,22 +78,30 @@ class Options:
 
     @property
     def gate_problem(self) -> str | None:
-        """What keeps a gate from choosing the spans to score, or None if nothing does."""
+        """The reason why a gate can't choose the spans to score, or None if it can."""
         if not self.spans or self.output == "tags":
             return "entities come from tags, and no spans are scored that it could choose from"
         return "spans see each other, so those that it leaves would score otherwise" if self.joint else None
 
     @property
     def joint(self) -> bool:
-        """Whether spans see each other, so that their scores depend on which spans there are."""
+        """Whether spans attend to each other, so that their scores depend on the other spans."""
         return False
 
     def pairing_problem(self, pair_layers: int) -> str | None:
-        """Say what keeps these options from going with a model's `pair_layers`, or None if nothing does."""
+        """Return the reason why these options exclude `pair_layers`, or None if they don't.
+
+        Args:
+            pair_layers: top layers in which the two markers of a span attend to each other.
+        """
         return None if self.markers else "there are no markers to pair"
 
     def encoder_problem(self, n_layers: int) -> str | None:
-        """Say what keeps these options from an encoder of so many layers, or None if nothing does."""
+        """Return the reason why these options don't fit an encoder, or None if they do.
+
+        Args:
+            n_layers: layers of the encoder.
+        """
         return None
 
     tags: str | None = one_of(None, None, "softmax", "crf")
@@ -89,11 +116,11 @@ class Options:
             raise UnusableError("output is tags, and there is no head of tags: set tags to softmax or crf")
 
     def idle(self) -> dict[str, str]:
-        """Return the options that nothing reads, as the others are, each with the reason."""
+        """Return the options that have no effect given the values of the others, each with the reason."""
         return {}
 
     def told(self) -> dict[str, Any]:
-        """Return the options that differ from the architecture's defaults, which is what a bundle holds of them.
+        """Return the options that differ from the architecture's defaults; a bundle stores only these.
 
         >>> SpanMarkerOptions(width_size=128, positions="words").told()
         {'width_size': 128}
@@ -101,10 +128,9 @@ class Options:
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
 
 
-#: What markers see beside the text, themselves and their partner, and what the text sees: the thesis's mask (2.2.5) and
-#: the variants of its Figure 3.1, a to e.
+#: Attention masks between markers and text: the thesis's (2.2.5) and the variants of its Figure 3.1, a to e.
 ATTENTIONS = ("paired", "text_to_markers", "no_diagonal", "no_self", "no_partner", "all_markers")
-#: Those in which what a span sees depends on the other spans of its sample.
+#: Masks under which the states of a span depend on the other spans of its sample.
 _JOINT = ("text_to_markers", "all_markers")
 
 
@@ -113,8 +139,8 @@ class MarkerOptions(Options):
     """Options of architectures with levitated markers.
 
     Attributes:
-        marker_init: where the embeddings of `<start>` and `<end>` begin in a new model: both at the mean of all, or at
-            that of the mask token and that of the word "entity", as in PL-Marker (thesis 3.5, 4b).
+        marker_init: initial embeddings of `<start>` and `<end>` in a new model: the mean of all embeddings for both
+            ("mean"), or those of the mask token and of the word "entity", as in PL-Marker (thesis 3.5, 4b).
     """
 
     markers: ClassVar[bool] = True
@@ -123,18 +149,19 @@ class MarkerOptions(Options):
 
 @dataclass(frozen=True)
 class SpanMarkerOptions(MarkerOptions):
-    """Options of `span_marker.v1`: those of the thesis's ablations and experiments (3.5), all off.
+    """Options of `span_marker.v1`: the thesis's ablations and experiments (3.5), all off by default.
 
     Attributes:
-        attention: who sees whom. `text_to_markers`: the text sees the markers too (2a); `no_diagonal`: markers see the
-            text alone (2b); `no_self`: not themselves (2c); `no_partner`: not their partner (2d); `all_markers`: all
-            markers of their sample (2e).
-        group: marker pairs that share a sample with a copy of the text, under attention 2a and 2e, where that makes a
-            difference: a window's spans in order, so many a sample. None is 128, as in PL-Marker.
+        attention: the attention mask. By default ("paired") the text attends to the text, and a marker to the text,
+            itself and its partner. `text_to_markers`: the text also attends to the markers (2a); `no_diagonal`:
+            markers attend to the text only (2b); `no_self`: markers don't attend to themselves (2c); `no_partner`:
+            nor to their partner (2d); `all_markers`: markers attend to all markers of their sample (2e).
+        group: marker pairs per sample, which share a copy of the text, under attention 2a and 2e, where this makes a
+            difference; a sample takes the next `group` spans of its window. None means 128, as in PL-Marker.
         positions: position ids of markers: those of the span's first and last `words`, or `random` ones of the
-            window's, which are the same whenever the same span is seen in the same window (1).
-        width_size: numbers that stand for the length of a span in words, learned and appended to its features; 0 is
-            none. The thesis's experiment 3 has 128.
+            window, which are always the same for the same span in the same window (1).
+        width_size: size of a learned embedding of the span's length in words, appended to its features; 0 for none.
+            The thesis's experiment 3 uses 128.
         text_features: append the states of the span's first and last token to its features (4a).
     """
 
@@ -146,21 +173,24 @@ class SpanMarkerOptions(MarkerOptions):
 
     @property
     def joint(self) -> bool:
-        """Whether spans see each other: with attention 2a and 2e those of one sample do."""
+        """Whether spans attend to each other: those of one sample do with attention 2a and 2e."""
         return self.attention in _JOINT
 
     def idle(self) -> dict[str, str]:
-        """A sample is a group of spans where these see each other."""
+        """Return `group` unless spans attend to each other: only then does it matter which ones share a sample."""
         if self.joint:
             return {}
         return {"group": f"no span sees another but with attention {' or '.join(_JOINT)}"}
 
     def pairing_problem(self, pair_layers: int) -> str | None:
-        """Refuse `pair_layers` but with the thesis's attention.
+        """Return a reason for every attention mask except the thesis's.
 
-        With them, a marker depends on its own word alone below the layers in which it sees its partner, so that one
-        stands for many spans. With 2a and 2e it depends on its sample in every layer, with 2b and 2d there is no
-        partner to see, and 2c would be another ablation than the thesis's.
+        With `pair_layers`, a marker depends only on its own word below the layers in which it attends to its partner,
+        so that one marker serves many spans. With 2a and 2e it depends on its sample in every layer, with 2b and 2d it
+        does not attend to its partner, and 2c would differ from the thesis's ablation.
+
+        Args:
+            pair_layers: top layers in which the two markers of a span attend to each other.
         """
         if self.attention == "paired":
             return None
@@ -169,10 +199,15 @@ class SpanMarkerOptions(MarkerOptions):
 
 @dataclass(frozen=True)
 class PLMarkerOptions(MarkerOptions):
-    """Options of `pl_marker.v1`. What it has in common with `span_marker.v1` is settled.
+    """Options of `pl_marker.v1`; the other options of `span_marker.v1` are fixed.
 
     Attributes:
-        group: marker pairs that share a sample with a copy of the text.
+        attention: fixed, "paired".
+        positions: fixed, "words".
+        width_size: fixed, 0.
+        text_features: fixed, True.
+        group: marker pairs per sample, which share a copy of the text.
+        marker_init: initial embeddings of `<start>` and `<end>`; see `MarkerOptions`.
     """
 
     attention: ClassVar[str] = "paired"
@@ -183,21 +218,26 @@ class PLMarkerOptions(MarkerOptions):
     marker_init: str = one_of("mask_and_entity", "mean", "mask_and_entity")
 
     def pairing_problem(self, pair_layers: int) -> str | None:
-        """Refuse `pair_layers`, which save work that PL-Marker does not share between spans."""
+        """Return a reason in any case: `pair_layers` saves work by sharing it between spans, which PL-Marker does not.
+
+        Args:
+            pair_layers: top layers in which the two markers of a span attend to each other.
+        """
         return "pl_marker pairs in all layers: take span_marker to save work"
 
 
 @dataclass(frozen=True)
 class SpanNerOptions(Options):
-    """Options of `span_ner.v1`; as they are, the SpanNER of Fu et al. (2021) that SmartSpanner builds on.
+    """Options of `span_ner.v1`; the defaults give the SpanNER of Fu et al. (2021) that SmartSpanner builds on.
 
     Attributes:
-        representation: "boundary", "pooling" or "hybrid", see `span_ner`.
-        word: what stands for the words at a span's edges: the maximum of each one's tokens ("max"), or the first
-            token of the first word and the last of the last ("edges").
-        width_size: numbers of the embedding of a span's length.
-        mlp_layers: linear layers from representation to classes, with GELU between two.
-        mlp_size: numbers between two layers; None is as many as the representation has.
+        representation: parts of a span's representation, besides the embedding of its length: the words at its edges
+            ("boundary"), the maximum over its words and the window's first token ("pooling"), or all ("hybrid").
+        word: states of the words at a span's edges: the maximum over each word's tokens ("max"), or the first token
+            of the first word and the last token of the last word ("edges").
+        width_size: size of the embedding of a span's length.
+        mlp_layers: linear layers from representation to classes; GELU between them if there are two.
+        mlp_size: size of the hidden layer between two layers; None for that of the representation.
     """
 
     representation: str = one_of("boundary", "boundary", "pooling", "hybrid")
@@ -207,7 +247,7 @@ class SpanNerOptions(Options):
     mlp_size: int | None = whole(None, 1, 16384)
 
     def idle(self) -> dict[str, str]:
-        """Edges are no part of a pooled representation, and of one layer nothing is between."""
+        """Return `word` if the representation has no edges, and `mlp_size` if there is only one layer."""
         of = {
             "word": (self.representation != "pooling", "representation pooling has no edges"),
             "mlp_size": (self.mlp_layers > 1, "with mlp_layers 1 there is nothing between"),
@@ -217,7 +257,7 @@ class SpanNerOptions(Options):
 
 @dataclass(frozen=True)
 class BlNerOptions(SpanNerOptions):
-    """Options of `bl_ner.v1`: those of `span_ner.v1` with the defaults of Ji et al. (2022), and always tags."""
+    """Options of `bl_ner.v1`: those of `span_ner.v1` with the defaults of Ji et al. (2022); tags are mandatory."""
 
     tags: str | None = one_of("softmax", "softmax", "crf")
     representation: str = one_of("hybrid", "boundary", "pooling", "hybrid")
@@ -227,7 +267,7 @@ class BlNerOptions(SpanNerOptions):
 
 @dataclass(frozen=True)
 class SeqNerOptions(Options):
-    """Options of `seq_ner.v1`, which has tags alone."""
+    """Options of `seq_ner.v1`, which has tags only."""
 
     spans: ClassVar[bool] = False
     tags: str | None = one_of("softmax", "softmax", "crf")
@@ -239,18 +279,19 @@ class DSpERTOptions(Options):
     """Options of `dspert.v1`, with the paper's values (Zhu et al. 2023, section 4.3 and appendices A, C and F).
 
     Attributes:
-        span_layers: layers of the span Transformer, the encoder's top ones; None is as many as it has. The initial
-            aggregation is of the states below them; with 0 it is of the top states, the paper's shallow baseline.
-        aggregation: the initial one: the maximum or mean of a span's token states, or attention over them.
-        share_weights: whether the span Transformer is the encoder's own layers, and not a copy that learns apart.
-        lstm: units of a BiLSTM after the span Transformer, both directions together; 0 is none. It runs over the spans
-            of one length of a sentence, so that all have to be there; in a shallow model over the sentence's tokens.
-        ffn: units of the layer before the classifier, numbers of the pre-logit representation; 0 is no such layer.
-        width_size: numbers of the embedding of a span's length in words; 0 is none.
-        lstm_dropout, ffn_dropout: of what the LSTM and the FFN are given.
+        span_layers: layers of the span Transformer, which are the encoder's top ones; None for all of them. The
+            initial aggregation uses the states below them; with 0, the top states (the paper's shallow baseline).
+        aggregation: the initial aggregation: the maximum or mean of a span's token states, or attention over them.
+        share_weights: whether the span Transformer uses the encoder's own layers instead of separately trained copies.
+        lstm: units of a BiLSTM after the span Transformer, both directions together; 0 for none. It runs over all spans
+            of the same length in a sentence, so it needs all of them; in a shallow model, over the sentence's tokens.
+        ffn: units of the layer before the classifier, the size of the pre-logit representation; 0 for no such layer.
+        width_size: size of the embedding of a span's length in words; 0 for none.
+        lstm_dropout: dropout rate for the inputs of the LSTM.
+        ffn_dropout: dropout rate for the inputs of the FFN.
 
     Raises:
-        UnusableError: for options that contradict each other.
+        UnusableError: the options contradict each other.
     """
 
     span_layers: int | None = whole(None, 0, 1024)
@@ -264,7 +305,7 @@ class DSpERTOptions(Options):
 
     @property
     def joint(self) -> bool:
-        """Whether spans see each other: an LSTM leads from one to the next, but in a shallow model."""
+        """Whether spans affect each other: they do with an LSTM over spans, which a shallow model does not have."""
         return self.lstm > 0 and self.span_layers != 0
 
     def __post_init__(self) -> None:
@@ -273,7 +314,7 @@ class DSpERTOptions(Options):
             raise UnusableError(f"option lstm is {self.lstm}, and both directions have as many units: take an even one")
 
     def idle(self) -> dict[str, str]:
-        """What is not there has no dropout, and no weights to share."""
+        """Return dropout rates of layers that don't exist, and `share_weights` if there are no span layers."""
         of = {
             "lstm_dropout": (self.lstm, "with lstm 0 there is no LSTM"),
             "ffn_dropout": (self.ffn, "with ffn 0 there is no FFN"),
@@ -282,20 +323,28 @@ class DSpERTOptions(Options):
         return {name: reason for name, (there, reason) in of.items() if not there}
 
     def encoder_problem(self, n_layers: int) -> str | None:
-        """Refuse more span layers than the encoder has layers."""
+        """Return a reason if there are more span layers than encoder layers.
+
+        Args:
+            n_layers: layers of the encoder.
+        """
         if self.span_layers is None or self.span_layers <= n_layers:
             return None
         return f"option span_layers is {self.span_layers}, and the encoder has {n_layers} layers"
 
 
 def read_options(kind: type[Options], values: object) -> Options:
-    """Return an architecture's options; those that are left out have their defaults.
+    """Return an architecture's options, with defaults for those left out.
 
     >>> read_options(SpanMarkerOptions, {"width_size": 128}).width_size
     128
 
+    Args:
+        kind: the architecture's class of options.
+        values: a mapping from option to value.
+
     Raises:
-        UnusableError: with the option, its value and what fits.
+        UnusableError: an option is unknown or its value is invalid; names the option, its value and the valid values.
     """
     if not isinstance(values, Mapping):
         raise UnusableError(f"options is {values!r}, not an object")
@@ -306,7 +355,7 @@ def read_options(kind: type[Options], values: object) -> Options:
     read: dict[str, Any] = {}
     for name in known.keys() & values.keys():
         value = values[name]
-        # A word for what some formats have none for.
+        # Some formats have no null.
         read[name] = None if value == NONE and known[name]["fits"](None) else value
         if not known[name]["fits"](read[name]):
             problems.append(f"option {name} is {value!r}, not {known[name]['said']}")

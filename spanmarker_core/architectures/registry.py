@@ -1,13 +1,14 @@
-"""Model architectures, one a file, under versioned names that a bundle's config holds.
+"""The registry of model architectures, by the versioned name that a bundle's config stores.
 
-An architecture is a `network.SpanNetwork` with
+An architecture is a subclass of `spanmarker_core.models.network.SpanNetwork` with
 
-    __init__(encoder, config: ModelConfig)      # the pretrained or random encoder, and what the bundle says
+    __init__(encoder, config: ModelConfig)      # the pretrained or random encoder, and the bundle's config
     feature_size(options, hidden) -> int
     encode_spans(batch, spans, text, start, end) -> features of these spans, [n, feature_size]
 
-The rest is the same for all: the text pass, the gate, the linear classifier, `forward(batch) -> Scores`, training,
-saving, loading, tagging. A new one is a file here, a class in `options` and a line in `ARCHITECTURES`.
+Everything else is common to all: the text pass, the gate, the linear classifier, `forward(batch) -> NetworkScores`,
+training, saving, loading, tagging. To add one, write a module in `spanmarker_core.models`, a class in
+`spanmarker_core.architectures.options` and an entry in `ARCHITECTURES`.
 """
 
 from collections.abc import Mapping
@@ -32,7 +33,12 @@ if TYPE_CHECKING:
 
 
 class Architecture(NamedTuple):
-    """Where an architecture is, "module:class", and what it can be told. Names only, so that needs no torch."""
+    """The location and the options of an architecture. The class is given by name, so that torch isn't imported.
+
+    Attributes:
+        place: the network's class, as "module:class".
+        options: the class of its options.
+    """
 
     place: str
     options: type[Options]
@@ -49,15 +55,15 @@ ARCHITECTURES = {
 
 
 class NetworkScores(NamedTuple):
-    """What a model says of a batch.
+    """Outputs of a network for a batch.
 
     Attributes:
         logits: [n_kept, n_labels], of the spans at `kept`.
-        kept: int64 [n_kept], rows of the batch's spans, rising; None is all of them.
-        gate: [n_words, 2], the gate's logits; None for a model without one.
-        tags: [n_words, n_tags], the emissions of a head of tags; None for a model without one.
-        labels: int64 [n_kept], the class of each span where the model decides it by other means than the largest of
-            its logits; None where it doesn't.
+        kept: int64 [n_kept], rows of the batch's spans that were scored, increasing; None for all spans.
+        gate: [n_words, 2], the gate's logits; None for a model without a gate.
+        tags: [n_words, n_tags], the emissions of the sequence head; None for a model without one.
+        labels: int64 [n_kept], the class of each span, if the model does not choose the class with the largest
+            logit; None if it does.
     """
 
     logits: "Tensor"
@@ -68,10 +74,13 @@ class NetworkScores(NamedTuple):
 
 
 def architecture_called(name: str) -> str:
-    """Return the name in full: without a version it is the last one.
+    """Return the full name of an architecture; a name without a version means the latest one.
 
     >>> architecture_called("span_marker")
     'span_marker.v1'
+
+    Args:
+        name: a name in `ARCHITECTURES`, with or without its version.
 
     Raises:
         CoreError: `call.unknown_option`.
@@ -83,19 +92,31 @@ def architecture_called(name: str) -> str:
 
 
 def options_of(architecture: str, options: object) -> Options:
-    """Return what an architecture is told; options that are left out have their defaults.
+    """Return the options of an architecture, with defaults for those left out.
 
     >>> options_of("dspert.v1", {"lstm": 0}).ffn
     300
 
+    Args:
+        architecture: a name in `ARCHITECTURES`.
+        options: a mapping from option to value, as stored in a bundle's config.
+
     Raises:
-        UnusableError: with the option, its value and what fits.
+        UnusableError: an option is unknown or its value is invalid; names the option, its value and the valid values.
     """
     return read_options(ARCHITECTURES[architecture].options, options)
 
 
 def bundles_tags(architecture: str, options: Mapping[str, object]) -> bool | None:
-    """Say whether tags are learned together with spans, and so have a weight beside them; None if options are bad."""
+    """Return whether the model learns tags together with spans, so that their losses are weighted.
+
+    Args:
+        architecture: a name in `ARCHITECTURES`.
+        options: a mapping from option to value.
+
+    Returns:
+        None if the architecture is unknown or the options are invalid.
+    """
     try:
         told = options_of(architecture, options)
     except (UnusableError, KeyError):
@@ -104,6 +125,10 @@ def bundles_tags(architecture: str, options: Mapping[str, object]) -> bool | Non
 
 
 def architecture(name: str) -> Any:
-    """Return the class behind a name of `ARCHITECTURES`. Imports torch."""
+    """Return the class of an architecture. Imports torch.
+
+    Args:
+        name: a name in `ARCHITECTURES`.
+    """
     module, _, attribute = ARCHITECTURES[name].place.partition(":")
     return getattr(import_module(module), attribute)

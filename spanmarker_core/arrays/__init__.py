@@ -1,1 +1,1 @@
-"""Array helpers that know nothing of text or models."""
+"""General array helpers; nothing here depends on text or models."""

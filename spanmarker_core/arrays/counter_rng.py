@@ -1,11 +1,14 @@
-"""Draws without a state: the same numbers give the same draw, on any machine and in any order."""
+"""A stateless random number generator: the same inputs give the same draw, on any machine and in any order."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 
 def uniform(*values: ArrayLike) -> np.ndarray:
-    """Return draws from [0, 1) that depend on these whole numbers alone, float64 of their common shape.
+    """Return draws from [0, 1) that depend only on the given integers, float64 of their common shape.
+
+    Args:
+        values: integers or integer arrays, broadcast together; at least one is an array.
 
     >>> draws = uniform(1, 0, np.zeros(100_000, np.int64), np.arange(100_000))
     >>> round(float(draws.mean()), 2), round(float((draws < 0.05).mean()), 2)
@@ -15,9 +18,12 @@ def uniform(*values: ArrayLike) -> np.ndarray:
 
 
 def mixed(*values: ArrayLike) -> np.ndarray:
-    """Return a hash of these whole numbers, uint64 of their common shape, of which one at least is an array's.
+    """Return a hash of the given integers, uint64 of their common shape.
 
-    Rounds of splitmix64 (Steele, Lea and Flood 2014), one a number.
+    One round of splitmix64 (Steele, Lea and Flood 2014) per integer.
+
+    Args:
+        values: integers or integer arrays, broadcast together; at least one is an array.
     """
     state = np.zeros(np.broadcast_shapes(*map(np.shape, values)), np.uint64)
     for value in values:

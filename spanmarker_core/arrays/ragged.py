@@ -1,10 +1,13 @@
-"""Rows of different lengths as one flat array of values and the offsets of the rows."""
+"""Ragged arrays: rows of different lengths, stored as a flat array of values and an array of row offsets."""
 
 import numpy as np
 
 
 def ragged_offsets(lengths: np.ndarray) -> np.ndarray:
-    """Return the offsets of rows with these lengths.
+    """Return the offsets of rows with the given lengths, int64 [n_rows + 1].
+
+    Args:
+        lengths: integers [n_rows].
 
     >>> ragged_offsets(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]
@@ -13,7 +16,11 @@ def ragged_offsets(lengths: np.ndarray) -> np.ndarray:
 
 
 def ragged_take(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (positions of the values of `rows`, the new offsets).
+    """Return (positions of the values of `rows`, offsets of these rows among them).
+
+    Args:
+        offsets: int64 [n_rows + 1]; row `i` is values `offsets[i]:offsets[i + 1]`.
+        rows: indices of the rows to take, in any order.
 
     >>> positions, new = ragged_take(np.array([0, 2, 2, 5]), np.array([2, 0]))
     >>> positions.tolist(), new.tolist()
@@ -23,7 +30,11 @@ def ragged_take(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def ragged_ranges(starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (positions in the ranges `starts[i]:ends[i]`, end to end, the offsets of the ranges among them).
+    """Concatenate the ranges `starts[i]:ends[i]`; return (positions, offsets of the ranges among them).
+
+    Args:
+        starts: int64 [n_ranges].
+        ends: int64 [n_ranges], exclusive.
 
     >>> positions, offsets = ragged_ranges(np.array([4, 0]), np.array([6, 3]))
     >>> positions.tolist(), offsets.tolist()

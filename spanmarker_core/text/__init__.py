@@ -1,1 +1,1 @@
-"""From strings to words, sentences and tags. Nothing here knows a tokenizer's vocabulary or a model."""
+"""Words, sentences and tags of strings; nothing here depends on a tokenizer's vocabulary or a model."""

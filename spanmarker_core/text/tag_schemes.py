@@ -1,17 +1,17 @@
-"""Label schemes and spans: one tag a word on one side, spans of words on the other.
+"""Conversion between label schemes, with one tag per word, and labelled spans of words.
 
     words    Ada     Lovelace  met  Paris   London
-    IOB1     I-PER   I-PER     O    I-LOC   B-LOC     B- only where it parts two spans of one label
+    IOB1     I-PER   I-PER     O    I-LOC   B-LOC     B- only between two adjacent spans of one label
     IOB2     B-PER   I-PER     O    B-LOC   B-LOC     B- begins every span
     BIOES    B-PER   E-PER     O    S-LOC   S-LOC     E- ends a span, S- is a span of one word
     BILOU    B-PER   L-PER     O    U-LOC   U-LOC     the same with L- and U-
     plain    PER     PER       O    LOC     LOC       no prefix: a span is a maximal run of one label
-    spans    (0, 2, PER), (3, 4, LOC), (4, 5, LOC)    no tags at all; the one form that holds nested spans
+    spans    (0, 2, PER), (3, 4, LOC), (4, 5, LOC)    no tags; the only form that can hold nested spans
 
-(In `plain` the last two words can only be read as one span, so writing them as two is refused.)
+(In `plain` the last two words can only be read as one span, so writing them as two raises an error.)
 
-The scheme is always named and never guessed; `scheme_called` tells its names. Reading is strict: tags that
-the scheme forbids are refused with their word, because a wrong scheme otherwise loses entities without a message.
+The scheme is always given and never guessed; `scheme_called` lists the accepted names. Reading is strict: tags that
+the scheme forbids raise an error with the index of their word, because a wrong scheme would silently lose entities.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,8 +22,8 @@ from spanmarker_core.errors import CoreError
 TAG_SCHEMES = ("IOB1", "IOB2", "BIOES", "BILOU", "plain")
 SCHEMES = (*TAG_SCHEMES, "spans")
 
-#: What the thesis calls two of them (2.1 and 5). Elsewhere "IOB" is said of IOB2 too; read as IOB1, IOB2 is refused at
-#: its first span, so the wrong reading can't go unseen.
+#: Names that the thesis uses for two of them (2.1 and 5). Other authors also call IOB2 "IOB"; reading IOB2 as IOB1
+#: raises an error at the first span, so the mistake can't go unnoticed.
 _ALIASES = {"iob": "IOB1", "none": "plain"}
 _NAMES = {name.lower(): name for name in SCHEMES} | _ALIASES
 
@@ -34,7 +34,13 @@ _PREFIXES = {"IOB1": "IB", "IOB2": "BI", "BIOES": "BIES", "BILOU": "BILU"}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A labelled span of words: `start` is its first word, `end` one past its last, in the sentence."""
+    """A labelled span of words.
+
+    Attributes:
+        start: index of the first word in the sentence.
+        end: index of the last word in the sentence plus one.
+        label: entity label, without a prefix.
+    """
 
     start: int
     end: int
@@ -42,13 +48,18 @@ class Span:
 
 
 def tags_to_spans(tags: Sequence[str], scheme: str) -> list[Span]:
-    """Read one sentence's tags as spans, in order.
+    """Convert the tags of a sentence to spans, in order.
 
     >>> tags_to_spans(["I-PER", "I-LOC", "B-LOC", "O"], "IOB1")
     [Span(start=0, end=1, label='PER'), Span(start=1, end=2, label='LOC'), Span(start=2, end=3, label='LOC')]
 
-    Raises `CoreError` labels.bad_tag, labels.bad_sequence or labels.unfinished; its `values["word"]`
-    is the index of the word at fault.
+    Args:
+        tags: one tag per word.
+        scheme: name of a scheme that has tags; see `check_tag_scheme`.
+
+    Raises:
+        CoreError: `call.unknown_option`, `labels.bad_tag`, `labels.bad_sequence`, `labels.unfinished`. For the last
+            three, `values["word"]` is the index of the faulty word.
     """
     scheme = check_tag_scheme(scheme)
     parsed = [_parse(tag, word, scheme) for word, tag in enumerate(tags)]
@@ -60,13 +71,19 @@ def tags_to_spans(tags: Sequence[str], scheme: str) -> list[Span]:
 
 
 def spans_to_tags(spans: Iterable[Span], n_words: int, scheme: str) -> list[str]:
-    """Write the spans of a sentence of `n_words` words as tags; the order of the spans does not matter.
+    """Convert the spans of a sentence to tags, one per word.
 
     >>> spans_to_tags([Span(2, 3, "LOC"), Span(0, 2, "PER")], 4, "BIOES")
     ['B-PER', 'E-PER', 'S-LOC', 'O']
 
-    Raises `CoreError` labels.overlap (nested, crossing or repeated spans), labels.adjacent (only
-    `plain`), labels.bad_span or labels.bad_label.
+    Args:
+        spans: the spans, in any order.
+        n_words: number of words of the sentence.
+        scheme: name of a scheme that has tags; see `check_tag_scheme`.
+
+    Raises:
+        CoreError: `call.unknown_option`, `labels.overlap` (nested, crossing or repeated spans), `labels.adjacent`
+            (`plain` only), `labels.bad_span`, `labels.bad_label`.
     """
     scheme = check_tag_scheme(scheme)
     tags = [OUTSIDE] * n_words
@@ -84,12 +101,16 @@ def spans_to_tags(spans: Iterable[Span], n_words: int, scheme: str) -> list[str]
 
 
 def scheme_called(name: str) -> str:
-    """Return the scheme that a name stands for: upper or lower case, "IOB" for IOB1, "none" for plain.
+    """Return the scheme with the given name, in upper or lower case; "IOB" means IOB1 and "none" means plain.
 
     >>> scheme_called("bilou"), scheme_called("IOB"), scheme_called("none")
     ('BILOU', 'IOB1', 'plain')
 
-    Raises `CoreError` call.unknown_option.
+    Args:
+        name: name of a scheme of `SCHEMES`, or an alias.
+
+    Raises:
+        CoreError: `call.unknown_option`.
     """
     if not isinstance(name, str) or name.lower() not in _NAMES:
         raise CoreError("call.unknown_option", option="scheme", value=name, choices=", ".join(SCHEMES))
@@ -97,7 +118,14 @@ def scheme_called(name: str) -> str:
 
 
 def check_tag_scheme(name: str) -> str:
-    """Return the scheme that a name stands for; refuse one that does not exist or that has no tags."""
+    """Return the scheme with the given name, which must have tags.
+
+    Args:
+        name: name of a scheme of `TAG_SCHEMES` or an alias, in upper or lower case.
+
+    Raises:
+        CoreError: `call.unknown_option`.
+    """
     scheme = _NAMES.get(name.lower(), name)
     if scheme not in TAG_SCHEMES:
         raise CoreError("call.unknown_option", option="scheme", value=name, choices=", ".join(TAG_SCHEMES))
@@ -105,7 +133,11 @@ def check_tag_scheme(name: str) -> str:
 
 
 def label_problem(label: object) -> str | None:
-    """Say what keeps a value from being an entity label, or None if nothing does."""
+    """Return the reason why a value is not a valid entity label, or None if it is valid.
+
+    Args:
+        label: the value to check.
+    """
     if not isinstance(label, str):
         return f"it is {type(label).__name__}, not a string"
     if not label:
@@ -164,7 +196,7 @@ def _read_runs(parsed: Sequence[_Parsed]) -> list[Span]:
         if spans and spans[-1].end == word and spans[-1].label == label:
             spans[-1] = Span(spans[-1].start, word + 1, label)
             continue
-        # "B-PER I-PER" is IOB2 under the wrong name; read on, and every long entity would break in two.
+        # "B-PER I-PER" is IOB2 under the wrong name; accepting it would break every long entity in two.
         if label[:2] in ("I-", "E-", "L-") and word and parsed[word - 1][1] == "B-" + label[2:]:
             problem = f"after {parsed[word - 1][1]!r} it is a tag with a prefix, and plain labels have none"
             raise CoreError("labels.bad_tag", tag=label, word=word, scheme="plain", problem=problem)
@@ -173,7 +205,7 @@ def _read_runs(parsed: Sequence[_Parsed]) -> list[Span]:
 
 
 def _iob_opening(scheme: str, touches: bool) -> str:
-    """Prefix of a span's first word; `touches` where the word before ends a span of the same label."""
+    """Return the prefix of a span's first word; `touches` if the previous word ends a span of the same label."""
     return "B" if scheme == "IOB2" or touches else "I"
 
 
@@ -193,7 +225,7 @@ def _read_iob(parsed: Sequence[_Parsed], scheme: str) -> list[Span]:
 
 
 def _read_closed(parsed: Sequence[_Parsed], scheme: str) -> list[Span]:
-    """Read BIOES or BILOU, where every span says where it ends."""
+    """Convert tags of BIOES or BILOU, which mark the end of every span."""
     begin, inside, last, single = _closed_prefixes(scheme)
     spans: list[Span] = []
     open_start: int | None = None
@@ -222,7 +254,7 @@ def _read_closed(parsed: Sequence[_Parsed], scheme: str) -> list[Span]:
 
 
 def _closed_prefixes(scheme: str) -> tuple[str, str, str, str]:
-    """Letters for the first, an inner and the last word of a span, and for a span of one word."""
+    """Return the prefixes of the first, an inner and the last word of a span, and of a span of one word."""
     return ("B", "I", "E", "S") if scheme == "BIOES" else ("B", "I", "L", "U")
 
 

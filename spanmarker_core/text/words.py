@@ -1,8 +1,8 @@
-"""Text to words with character offsets. The splitter's name is part of a model bundle.
+"""Word splitters: words of a text, with character offsets. A model bundle names its splitter.
 
 A splitter cuts one sentence into words, because candidate spans are runs of words. `words.v1` is
 made for raw text in any script; `tokenizer.v1` takes the words of the tokenizer's own
-pre-tokenizer, which is what the `span_marker` library does with raw strings.
+pre-tokenizer, as the `span_marker` library does with raw strings.
 """
 
 import unicodedata
@@ -20,10 +20,10 @@ _UNSPACED_DIGIT = rf"[\p{{N}}&&[{_UNSPACED}]]"
 
 _FLAG_LETTERS = "\U0001f1e6-\U0001f1ff"  # faster than the property \p{RI}
 
-# Two alternatives are there for speed only. \X counts flag letters (regional indicators) back to the beginning of
-# their run, so that 40,000 flags in a row took 41 s: it gets only the last flag of a run. And at each digit of
-# "1〇1〇1〇…" the number pattern reads to the run's end in vain. What fails for one digit of a run fails for those
-# after it, so the run is taken whole and then cut up.
+# Two alternatives exist only for speed. \X counts flag letters (regional indicators) back to the beginning of their
+# run, so 40,000 consecutive flags took 41 s: it now gets only the last flag of a run. At each digit of "1〇1〇1〇…" the
+# number pattern would scan to the end of the run and fail. If it fails at one digit of a run, it also fails at the
+# following ones, so the run is matched as a whole and then split.
 _WORDS_V1 = rf"""
       (?:\p{{L}}\.)+\p{{L}}?(?!{_RUN})          # U.S.  J.  Ph.D is two
     | [{_UNSPACED}]\p{{M}}*                     # one character of an unspaced script
@@ -41,12 +41,15 @@ _WORD_OR_MIXED = regex.compile(_WORDS_V1.replace("MIXED", _MIXED), regex.VERBOSE
 _MIXED_DIGITS = regex.compile(rf"(?<={_SPACED_DIGIT}){_UNSPACED_DIGIT}", regex.VERSION1)
 _DIGITS = regex.compile(rf"{_SPACED_DIGIT}+|{_UNSPACED_DIGIT}\p{{M}}*", regex.VERSION1)
 
-#: Names that a bundle's config may hold.
+#: Names that are valid in a bundle's config.
 SPLITTERS = ("words.v1", "tokenizer.v1")
 
 
 def split_words(text: str) -> tuple[np.ndarray, np.ndarray]:
-    """Cut `text` into words (`words.v1`).
+    """Split a text into words (`words.v1`).
+
+    Args:
+        text: one sentence.
 
     Returns:
         (char_start, char_end): int64 arrays [n_words], half-open, in code points of `text`, in
@@ -67,7 +70,7 @@ def split_words(text: str) -> tuple[np.ndarray, np.ndarray]:
 def _digits(match: regex.Match[str], text: str) -> list[tuple[int, int]]:
     """Return the half-open spans, in code points of `text`, of the words in one match of `_WORD_OR_MIXED`.
 
-    That is one word, or several if the match is a run of digits of scripts with and without spaces ("1〇1").
+    A match is one word, or several if it is a run of digits of scripts with and without spaces ("1〇1").
     """
     if match.lastgroup is None:
         return [match.span()]
@@ -75,12 +78,16 @@ def _digits(match: regex.Match[str], text: str) -> list[tuple[int, int]]:
 
 
 def pretokenized_words(encoding: Encoding, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the words that the tokenizer's own pre-tokenizer made of `text` (`tokenizer.v1`).
+    """Return the words that the tokenizer's own pre-tokenizer found in `text` (`tokenizer.v1`).
 
-    Its offsets are mended where they are not what they seem: white space that sentencepiece-like
-    pre-tokenizers count as part of a word is trimmed; characters that a normaliser composed into their
-    neighbour (decomposed accents, Hangul) are given back to the word they stand in; and words that share
-    characters ("…" is three words after NFKC) are one word.
+    Misleading offsets are corrected: white space that sentencepiece-like pre-tokenizers count as part of
+    a word is trimmed; characters that a normaliser composed with their neighbour (decomposed accents,
+    Hangul) are returned to their word; and words that share characters ("…" is three words after NFKC)
+    are merged.
+
+    Args:
+        encoding: the tokenizer's encoding of `text`, without special tokens.
+        text: one sentence.
 
     Returns:
         (word_ids, char_start, char_end): int64 [n_tokens], the word of each token; int64 [n_words] twice,
@@ -112,7 +119,7 @@ def pretokenized_words(encoding: Encoding, text: str) -> tuple[np.ndarray, np.nd
 
 
 def _grown(text: str, starts: np.ndarray, ends: np.ndarray, solid: np.ndarray) -> np.ndarray:
-    """Return `ends` moved over the visible characters right behind a word that no word owns."""
+    """Return `ends`, extended over visible characters directly after a word that belong to no other word."""
     depth = np.zeros(len(text) + 1, np.int64)
     np.add.at(depth, starts, 1)
     np.add.at(depth, ends, -1)
