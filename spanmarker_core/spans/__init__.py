@@ -1,1 +1,1 @@
-"""Candidate spans of windows, and entities from their scores. No network."""
+"""Candidate spans of windows, and decoding of their scores into entities. Neural networks don't belong here."""

@@ -1,4 +1,4 @@
-"""Candidate spans as arrays: every run of up to `entity_max_length` words of one sentence."""
+"""Candidate spans as arrays: all runs of up to `entity_max_length` words of a sentence."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,14 @@ from spanmarker_core.windows.packer import Windows
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Candidate spans of some windows, in the order (window, first word, last word).
+    """Candidate spans of windows, sorted by (window, first word, last word).
 
     Attributes:
         offsets: int64 [n_windows + 1]; the spans of window `i` are `offsets[i]:offsets[i + 1]`.
-        first_word, last_word: int64 [n_spans], inclusive, into the flat `word_*` arrays of the windows.
-        first_token, last_token: int32 [n_spans], inclusive, counted in the window: what the start and
-            the end marker point at.
+        first_word: int64 [n_spans], index into the flat `word_*` arrays of the windows.
+        last_word: int64 [n_spans], inclusive, index into the same arrays.
+        first_token: int32 [n_spans], index in the window of the token that the start marker points at.
+        last_token: int32 [n_spans], inclusive, index in the window of the token that the end marker points at.
     """
 
     offsets: np.ndarray
@@ -29,7 +30,11 @@ class Spans:
         return len(self.first_word)
 
     def take(self, rows: np.ndarray) -> "Spans":
-        """Return the spans at `rows`, which must rise."""
+        """Return the spans at the given rows.
+
+        Args:
+            rows: int64, increasing.
+        """
         return Spans(
             offsets=np.searchsorted(rows, self.offsets),
             first_word=self.first_word[rows],
@@ -39,7 +44,12 @@ class Spans:
         )
 
     def rows_of(self, first_word: np.ndarray, last_word: np.ndarray) -> np.ndarray:
-        """Return the row of each span from a first to a last word, inclusive, int64 [n]; -1 where there is none."""
+        """Return the row of each span with the given words, int64 [n]; -1 if there is no such span.
+
+        Args:
+            first_word: int64 [n], index into the flat `word_*` arrays.
+            last_word: int64 [n], inclusive.
+        """
         if len(self) == 0:
             return np.full(len(first_word), -1)
         n_words = max(int(self.last_word.max()), int(last_word.max(initial=0))) + 1
@@ -49,13 +59,17 @@ class Spans:
 
 
 def candidate_spans(windows: Windows, entity_max_length: int) -> Spans:
-    """Enumerate the candidate spans that `windows` own.
+    """Enumerate the candidate spans that windows own.
 
-    A span begins at a word with `word_tag`, has at most `entity_max_length` words and stays in its
-    sentence and window. Words without a token can lie inside a span but not at its edges, since a
-    marker needs a token to point at.
+    A span begins at a word with `word_tag`, has at most `entity_max_length` words and stays within its sentence
+    and window. Words without a token may be inside a span but not at its edges, because a marker needs a token
+    to point at.
 
-    Five words and a limit of two give 5 + 4 spans; with no limit 5·6/2 = 15.
+    Five words with a limit of two give 5 + 4 spans; without a limit 5·6/2 = 15.
+
+    Args:
+        windows: the windows.
+        entity_max_length: maximum words per span.
     """
     n_words = len(windows.word_sentence)
     window_of_word = np.repeat(np.arange(len(windows)), np.diff(windows.word_offsets))
@@ -83,7 +97,12 @@ def candidate_spans(windows: Windows, entity_max_length: int) -> Spans:
 
 
 def count_candidates(windows: Windows, entity_max_length: int) -> np.ndarray:
-    """Return each window's number of candidate spans, int64 [n], without listing them."""
+    """Return the number of candidate spans of each window, int64 [n_windows], without enumerating them.
+
+    Args:
+        windows: the windows.
+        entity_max_length: maximum words per span.
+    """
     ends = ragged_offsets(windows.word_token_end > windows.word_token_start)  # words with a token before each word
     starts = np.flatnonzero(windows.word_tag & (ends[1:] > ends[:-1]))
     limit = np.minimum(starts + entity_max_length, _run_ends(windows)[starts])
@@ -93,7 +112,11 @@ def count_candidates(windows: Windows, entity_max_length: int) -> np.ndarray:
 
 
 def sentence_runs(windows: Windows) -> np.ndarray:
-    """Return where the words of a sentence begin in a window, and their number, int64 [n_runs + 1]."""
+    """Return the offsets of the runs of words of one sentence in one window, int64 [n_runs + 1].
+
+    Args:
+        windows: the windows; run `i` is words `result[i]:result[i + 1]` of their flat `word_*` arrays.
+    """
     new_run = np.zeros(len(windows.word_sentence) + 1, np.bool_)
     new_run[1:-1] = windows.word_sentence[1:] != windows.word_sentence[:-1]
     new_run[windows.word_offsets] = True
@@ -101,6 +124,6 @@ def sentence_runs(windows: Windows) -> np.ndarray:
 
 
 def _run_ends(windows: Windows) -> np.ndarray:
-    """Return where the sentence of each word ends in its window, int64 [n_words]."""
+    """Return the end of the run of each word, exclusive, int64 [n_words]."""
     runs = sentence_runs(windows)
     return np.repeat(runs[1:], np.diff(runs))

@@ -1,15 +1,15 @@
-"""Scores -> entities: three decoders over the same candidates, named and versioned.
+"""Decoding of scores into entities: three decoders over the same candidates, named and versioned.
 
-A candidate is a (span, label) pair with a score. Without a threshold a pair is a candidate when its
-label is the span's best and not "O"; with a threshold t, when its score is at least t, whatever "O" scores.
+A candidate is a (span, label) pair with a score. Without a threshold, a pair is a candidate if its label
+is the span's best and not "O"; with a threshold t, if its score is at least t, regardless of the score of "O".
 
-- `flat.v1`: no two entities share a word. "New York" beats "York" if it scores higher.
-- `nested.v1`: entities may lie inside each other but never cross, and a span has one label.
-  "[[Bank] of [England]]" is whole; "[a (b] c)" keeps the better one.
-- `all.v1`: every candidate; one span may have several labels.
+- `flat.v1`: no two entities share a word. "New York" wins over "York" if it scores higher.
+- `nested.v1`: entities may be nested but never cross, and a span has one label.
+  "[[Bank] of [England]]" is kept; of "[a (b] c)" only the better one is.
+- `all.v1`: every candidate; a span may have several labels.
 
-Decoders take candidates best first. Ties are broken by (score, longer, earlier start, earlier label),
-so the order of the candidates never matters.
+Decoders process candidates from best to worst. Ties are broken by (score, longer, earlier start, earlier label),
+so the result does not depend on the order of the candidates.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,13 +25,16 @@ Threshold = float | Mapping[str, float] | None
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Scored (span, label) pairs as arrays of one length.
+    """Scored (span, label) pairs, as arrays [n].
 
     Attributes:
-        window: int64, the scored window it came from.
-        document, sentence: int32, where the span is.
-        word_start, word_end: int32, half-open, words of the sentence.
-        char_start, char_end: int64, half-open, in the document's text; -1 without text.
+        window: int64, index of the scored window that contains the span.
+        document: int32, number of its document.
+        sentence: int32, number of its sentence.
+        word_start: int32, index of the first word in the sentence.
+        word_end: int32, exclusive, in the sentence.
+        char_start: int64, offset in the document's text; -1 without text.
+        char_end: int64, exclusive, in the document's text; -1 without text.
         label: int32, index into the model's labels, never that of "O".
         score: float32, probability.
     """
@@ -50,32 +53,40 @@ class Candidates:
         return len(self.label)
 
     def take(self, indices: np.ndarray) -> "Candidates":
-        """Return the candidates at `indices`, in that order."""
+        """Return the candidates at the given indices, in that order.
+
+        Args:
+            indices: int64, indices of candidates.
+        """
         return Candidates(*(getattr(self, name)[indices] for name in self.__slots__))
 
     @staticmethod
     def empty() -> "Candidates":
-        """Return none."""
+        """Return an object without candidates."""
         int32, int64 = np.zeros(0, np.int32), np.zeros(0, np.int64)
         return Candidates(int64, int32, int32, int32, int32, int64, int64, int32, np.zeros(0, np.float32))
 
     @staticmethod
     def concatenate(parts: Sequence["Candidates"]) -> "Candidates":
-        """Join candidates end to end."""
+        """Concatenate candidates.
+
+        Args:
+            parts: at least one.
+        """
         return Candidates(*(np.concatenate([getattr(p, name) for p in parts]) for name in Candidates.__slots__))
 
 
 def select_pairs(
     probabilities: np.ndarray, outside: int, thresholds: np.ndarray | None, chosen: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (span, label) indices of the pairs that are candidates.
+    """Return the indices (span, label) of the pairs that are candidates.
 
     Args:
         probabilities: [n_spans, n_labels].
         outside: column of "O".
         thresholds: [n_labels], or None for the best label of each span.
-        chosen: int64 [n_spans], labels that the model itself chose, none of them "O": there are no other candidates,
-            and without thresholds these are, however probable.
+        chosen: int64 [n_spans], labels chosen by the model itself, never "O". Only these can be candidates; without
+            thresholds all of them are, whatever their probability.
     """
     if chosen is not None:
         spans = np.arange(len(chosen))
@@ -93,9 +104,12 @@ def select_pairs(
 
 
 def threshold_vector(threshold: Threshold, labels: Sequence[str]) -> np.ndarray | None:
-    """Turn a threshold (global, by label, or None) into one number a label.
+    """Convert a threshold to an array with one value per label, float64 [n_labels].
 
-    Labels that a mapping leaves out get a threshold above 1: they are not emitted.
+    Args:
+        threshold: a number for all labels, or a mapping from label to number; None gives None. Labels that the mapping
+            leaves out get a threshold above 1, so they are never emitted.
+        labels: the model's labels.
 
     Raises:
         CoreError: `call.bad_threshold`.
@@ -112,7 +126,10 @@ def threshold_vector(threshold: Threshold, labels: Sequence[str]) -> np.ndarray 
 
 
 def check_decoder(decoder: str) -> str:
-    """Return a decoder's name if there is such a decoder.
+    """Return the name of a decoder after checking that it exists.
+
+    Args:
+        decoder: a name in `DECODERS`.
 
     Raises:
         CoreError: `call.unknown_option`.
@@ -123,10 +140,14 @@ def check_decoder(decoder: str) -> str:
 
 
 def decode(candidates: Candidates, decoder: str) -> Candidates:
-    """Return the entities among `candidates`, by (document, sentence, start, end, label).
+    """Return the entities among the candidates, sorted by (document, sentence, start, end, label).
+
+    Args:
+        candidates: in any order.
+        decoder: a name in `DECODERS`.
 
     Raises:
-        CoreError: `call.unknown_option` for a decoder that isn't in `DECODERS`.
+        CoreError: `call.unknown_option`.
     """
     check_decoder(decoder)
     c = candidates
@@ -144,7 +165,7 @@ def decode(candidates: Candidates, decoder: str) -> Candidates:
 
 
 def _flat(starts: list[int], ends: list[int]) -> list[int]:
-    """Keep each span, best first, that shares no word with one kept before.
+    """Keep each span, best first, that does not share a word with a span kept earlier.
 
     >>> _flat([0, 1, 3], [2, 3, 4])
     [0, 2]
@@ -160,7 +181,7 @@ def _flat(starts: list[int], ends: list[int]) -> list[int]:
 
 
 def _nested(starts: list[int], ends: list[int]) -> list[int]:
-    """Keep each span, best first, that neither crosses nor repeats one kept before.
+    """Keep each span, best first, that neither crosses nor repeats a span kept earlier.
 
     >>> _nested([0, 1, 1, 0], [3, 2, 4, 3])
     [0, 1]

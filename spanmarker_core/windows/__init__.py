@@ -1,1 +1,1 @@
-"""From sentences to windows of tokens: encoding, planning, packing. No network."""
+"""Windows of tokens from sentences: encoding, planning, packing. Neural networks don't belong here."""

@@ -1,4 +1,4 @@
-"""Sentences as subword tokens, with the place of each word among them and in the text."""
+"""Sentences as subword tokens, with the position of each word among the tokens and in the text."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ class EncodedSentence:
     """One sentence as subword tokens.
 
     Attributes:
-        token_ids: int32 [n_tokens], no special tokens.
-        word_token_start, word_token_end: int32 [n_words], half-open, into token_ids. Equal where a word
-            has no token (such as U+2063 in most vocabularies): it keeps its place and no span may
-            start or end there.
-        word_char_start, word_char_end: int64 [n_words], half-open, in the sentence's text; -1 for words
-            that came without text.
-        long_words: bool [n_words], words with more tokens than a window can carry, shown as one
+        token_ids: int32 [n_tokens], without special tokens.
+        word_token_start: int32 [n_words], index of the first token of each word in `token_ids`.
+        word_token_end: int32 [n_words], exclusive. Equal to the start if the word has no token (such as U+2063
+            in most vocabularies): the word keeps its index, and spans can't start or end there.
+        word_char_start: int64 [n_words], offset of each word in the sentence's text; -1 for word input.
+        word_char_end: int64 [n_words], exclusive; -1 for word input.
+        long_words: bool [n_words], True for words with more tokens than a window can hold, shown as one
             unknown token.
     """
 
@@ -36,8 +36,9 @@ class EncodedSentences:
     """Sentences as flat arrays.
 
     Attributes:
-        flat: the arrays of all sentences end to end; what they say still counts from their own sentence.
-        token_offsets, word_offsets: int64 [n + 1]; where each sentence begins in `flat`.
+        flat: the concatenated arrays of all sentences; their values remain relative to their sentence.
+        token_offsets: int64 [n + 1]; sentence `i` has tokens `token_offsets[i]:token_offsets[i + 1]` of `flat`.
+        word_offsets: int64 [n + 1]; sentence `i` has words `word_offsets[i]:word_offsets[i + 1]` of `flat`.
     """
 
     flat: EncodedSentence
@@ -55,7 +56,11 @@ class EncodedSentences:
 
     @staticmethod
     def join(chunks: Iterable[Sequence[EncodedSentence]]) -> "EncodedSentences":
-        """Lay sentences end to end, chunk by chunk: of a chunk that was dealt with, only its arrays are held."""
+        """Concatenate sentences chunk by chunk; only the arrays of processed chunks are kept in memory.
+
+        Args:
+            chunks: lists of sentences.
+        """
         parts: list[EncodedSentence] = []
         n_tokens, n_words = [], []
         for chunk in chunks:

@@ -1,9 +1,9 @@
-"""Sentences of one document -> windows of subword tokens. Context is added, nothing is truncated.
+"""Packing the sentences of a document into windows of subword tokens. Context is added, nothing is truncated.
 
-A window is `prefix + tokens + suffix` (such as [CLS] … [SEP]) of at most `max_tokens` tokens. A
-sentence that fits is whole in one window, filled up with its neighbours under the context policy, and may
-share it with them (see `window_plan`). A longer one is cut at word boundaries into windows that overlap, so
-that every candidate span of up to `entity_max_length` words lies whole inside the window that owns its first word.
+A window is `prefix + tokens + suffix` (such as [CLS] … [SEP]) of at most `max_tokens` tokens. A sentence that
+fits is complete in one window, which the context policy fills with neighbouring sentences; several sentences may
+share a window. A longer sentence is cut at word boundaries into overlapping windows, so that every candidate span of
+up to `entity_max_length` words is entirely inside the window that owns its first word.
 """
 
 from collections.abc import Sequence
@@ -19,22 +19,26 @@ from spanmarker_core.text.words import pretokenized_words, split_words
 from spanmarker_core.windows.encoded import EncodedSentence, EncodedSentences
 from spanmarker_core.windows.plan import Plan, plan_blocks, plan_sentences, plan_surroundings
 
-#: `sentence`: a sentence alone. `document`: its neighbours in the document fill the window, on both sides.
-#: `block`: consecutive sentences fill the window and all are tagged in it, with a margin of context.
+#: `sentence`: no context. `document`: neighbours in the document fill the window on both sides of a sentence.
+#: `block`: consecutive sentences fill the window and are all tagged in it, with a margin of context.
 CONTEXT_POLICIES = ("sentence", "document", "block")
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """How much of a document a window shows around the sentences that it tags.
+    """The context policy: how much of a document a window shows around the sentences that it tags.
 
-    With policy `document`, sentences are added in turn, next then previous, until the window is full
-    (the last one may be cut at a token: it is context only) or the limits are reached.
-    `max_prev` and `max_next` count sentences; None is as many as fit. Source: thesis 2.2.4. Sentences in the
-    middle of a long document have a window each.
+    With policy `document`, sentences are added alternately, next then previous, until the window is full
+    (the last one may be cut at a token: it is context only) or the limits are reached (thesis 2.2.4).
+    In the middle of a long document, each sentence has its own window.
 
-    With policy `block` they share windows there too: a document costs about its own length once, at the
-    price of less context for sentences near a window's ends.
+    With policy `block`, sentences share windows there too: the cost of a document is roughly its length,
+    but sentences near the ends of a window have less context.
+
+    Attributes:
+        policy: one of `CONTEXT_POLICIES`.
+        max_prev: sentences of context before, for policy `document`; None for as many as fit.
+        max_next: sentences of context after, for policy `document`; None for as many as fit.
 
     Raises:
         CoreError: `call.unknown_option`, `call.bad_limit`, `call.limit_without_context`.
@@ -69,16 +73,19 @@ class Windows:
     """Windows as flat arrays: values of window `i` are `values[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
-        document: int32 [n], which document a window belongs to (the caller's number).
-        token_offsets, token_ids: int64 [n + 1], int32 [n_tokens], special tokens included.
-        word_offsets: int64 [n + 1] into the `word_*` arrays.
-        word_token_start, word_token_end: int32, half-open, counted in the window from 0.
-        word_char_start, word_char_end: int64, half-open, in the document's text; -1 without text.
+        document: int32 [n], the caller's number of the document that each window belongs to.
+        token_offsets: int64 [n + 1] into `token_ids`.
+        token_ids: int32 [n_tokens], special tokens included.
+        word_offsets: int64 [n + 1] into the `word_*` arrays, which have n_words values each.
+        word_token_start: int32, index of the word's first token in the window, from 0.
+        word_token_end: int32, index of its last token in the window plus one.
+        word_char_start: int64, offset of the word in the document's text; -1 without text.
+        word_char_end: int64, exclusive, in the document's text; -1 without text.
         word_sentence: int32, the sentence's number in its document.
         word_index: int32, the word's number in its sentence.
-        word_tag: bool, whether candidate spans that begin here belong to this window. Over the windows
-            of a document it is true exactly once a word.
-        word_long: bool, see `EncodedSentence.long_words`.
+        word_tag: bool, whether the window owns the candidate spans that begin at the word. Each word of a
+            document is owned by exactly one of its windows.
+        word_long: bool, whether the word had more tokens than a window can hold and is shown as one unknown token.
     """
 
     document: np.ndarray
@@ -98,7 +105,11 @@ class Windows:
         return len(self.document)
 
     def take(self, indices: np.ndarray) -> "Windows":
-        """Return the windows at `indices`, in that order."""
+        """Return the windows at the given indices, in that order.
+
+        Args:
+            indices: int64, indices of windows.
+        """
         tokens, token_offsets = ragged_take(self.token_offsets, indices)
         words, word_offsets = ragged_take(self.word_offsets, indices)
         values = {name: getattr(self, name)[words] for name in _WORD_FIELDS}
@@ -112,7 +123,11 @@ class Windows:
 
     @staticmethod
     def concatenate(parts: Sequence["Windows"]) -> "Windows":
-        """Join windows end to end."""
+        """Concatenate windows.
+
+        Args:
+            parts: at least one.
+        """
         values = {
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
             for field in fields(Windows)
@@ -129,15 +144,16 @@ _WORD_FIELDS = tuple(f.name for f in fields(Windows) if f.name.startswith("word_
 
 
 class Packer:
-    """Encodes sentences with a bundle's tokenizer and packs them into windows. Needs no model.
+    """Encoder and packer of sentences, built from a bundle's tokenizer. Needs no model.
 
     Args:
         tokenizer: the bundle's `tokenizers.Tokenizer`.
-        prefix, suffix: ids of the special tokens around a text.
-        unknown_id: id of the token that stands for a word too long for a window.
-        max_tokens: tokens of a window, special tokens included.
-        entity_max_length: words of the longest candidate span.
-        splitter: one of `words.SPLITTERS`, how raw text becomes words.
+        prefix: ids of the special tokens before a text.
+        suffix: ids of the special tokens after a text.
+        unknown_id: id of the token that replaces a word too long for a window.
+        max_tokens: maximum tokens per window, special tokens included.
+        entity_max_length: maximum words per candidate span.
+        splitter: word splitter for raw text, "words.v1" or "tokenizer.v1".
     """
 
     def __init__(
@@ -153,7 +169,7 @@ class Packer:
     ) -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        # A text that holds "[SEP]" or "<start>" is text, not a command to the model.
+        # "[SEP]" or "<start>" in a text is plain text, not a special token.
         tokenizer.encode_special_tokens = True
         self.tokenizer = tokenizer
         self.prefix = np.asarray(prefix, np.int32)
@@ -165,13 +181,27 @@ class Packer:
         self.splitter = splitter
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[EncodedSentence]:
-        """Encode sentences that are lists of words."""
+        """Encode sentences that are lists of words.
+
+        Args:
+            sentences: the words of each sentence.
+
+        Raises:
+            CoreError: `library.panicked`.
+        """
         encodings = self._encode_batch([list(words) for words in sentences], is_pretokenized=True)
         unknown = [np.full(len(words), -1, np.int64) for words in sentences]
         return [self._encoded(*_ids(e), chars, chars) for e, chars in zip(encodings, unknown, strict=True)]
 
     def encode_texts(self, texts: Sequence[str]) -> list[EncodedSentence]:
-        """Encode sentences that are raw text, cut into words by the bundle's splitter."""
+        """Encode sentences that are raw text, split into words by the bundle's splitter.
+
+        Args:
+            texts: the text of each sentence.
+
+        Raises:
+            CoreError: `library.panicked`.
+        """
         if self.splitter == "tokenizer.v1":
             encodings = self._encode_batch(list(texts), is_pretokenized=False)
             return [
@@ -196,7 +226,7 @@ class Packer:
         words = np.arange(len(char_start))
         start = np.searchsorted(word_ids, words, "left").astype(np.int32)
         end = np.searchsorted(word_ids, words, "right").astype(np.int32)
-        # Half a window for one word leaves room for a neighbour on either side.
+        # At most half a window for one word leaves room for a neighbour on either side.
         long_words = end - start > max(self.capacity // 2, 1)
         if long_words.any():
             keep = ~np.isin(word_ids, np.flatnonzero(long_words)) | np.isin(np.arange(len(word_ids)), start[long_words])
@@ -204,7 +234,7 @@ class Packer:
             token_ids, word_ids = token_ids[keep], word_ids[keep]
             start = np.searchsorted(word_ids, words, "left").astype(np.int32)
             end = np.searchsorted(word_ids, words, "right").astype(np.int32)
-        # Byte-level pre-tokenizers make a word of surplus white space: no entity begins or ends there.
+        # Byte-level pre-tokenizers turn extra white space into words: no entity begins or ends there.
         blank = (char_start >= 0) & (char_start == char_end)
         end[blank] = start[blank]
         return EncodedSentence(token_ids, start, end, char_start, char_end, long_words)
@@ -218,14 +248,14 @@ class Packer:
         sentence_ids: Sequence[int] | None = None,
         char_starts: Sequence[int] | None = None,
     ) -> Windows:
-        """Pack the sentences of one document, in order, into windows.
+        """Pack the sentences of one document into windows.
 
         Args:
-            sentences: all the document's sentences; those without a word give no window.
-            context: what a window shows around its sentences.
-            document: number that the windows carry.
-            sentence_ids: numbers that the words carry; by default 0, 1, 2, …
-            char_starts: where each sentence begins in the document's text; None for word input.
+            sentences: all sentences of the document, in order; those without words produce no window.
+            context: the context policy.
+            document: value of `Windows.document`.
+            sentence_ids: number of each sentence, for `Windows.word_sentence`; by default 0, 1, 2, …
+            char_starts: offset of each sentence in the document's text; None for word input.
         """
         joined = EncodedSentences.join([sentences])
         windows = self.windows(
@@ -240,9 +270,9 @@ class Packer:
         """Plan the windows of whole documents.
 
         Args:
-            bounds: int64 [n_sentences + 1], where the tokens of each sentence begin.
-            edges: int64 [n_documents + 1], where the sentences of each document begin.
-            context: what a window shows around its sentences.
+            bounds: int64 [n_sentences + 1]; sentence `i` is tokens `bounds[i]:bounds[i + 1]`.
+            edges: int64 [n_documents + 1]; document `d` is sentences `edges[d]:edges[d + 1]`.
+            context: the context policy.
         """
         if context.policy == "sentence":
             return plan_sentences(bounds, edges)
@@ -258,13 +288,13 @@ class Packer:
         sentence_ids: np.ndarray,
         char_starts: np.ndarray | None = None,
     ) -> Windows:
-        """Make the windows of a plan, or of any part of one.
+        """Build the windows of a plan, or of a part of one.
 
         Args:
-            sentences: all sentences that were planned.
-            plan: the windows to make. Those of sentences without a word are left out.
-            sentence_ids: int64 [n_sentences], numbers that the words carry.
-            char_starts: int64 [n_sentences], where each begins in its document's text; None for word input.
+            sentences: all sentences that the plan was made for.
+            plan: the windows to build. Windows of sentences without words are left out.
+            sentence_ids: int64 [n_sentences], number of each sentence, for `Windows.word_sentence`.
+            char_starts: int64 [n_sentences], offset of each sentence in its document's text; None for word input.
         """
         flat, bounds = sentences.flat, sentences.token_offsets
         pieces = self._pieces(sentences, plan)
@@ -293,7 +323,7 @@ class Packer:
         )
 
     def _pieces(self, sentences: EncodedSentences, plan: Plan) -> "_Pieces":
-        """Return the plan's windows, those of sentences longer than a window cut, those without words left out."""
+        """Return the plan's windows, with sentences longer than a window cut, and without windows of no words."""
         word_start = sentences.word_offsets[plan.sentence_start]
         word_end = sentences.word_offsets[plan.sentence_end]
         whole = _Pieces(plan.document, plan.token_start, plan.token_end, word_start, word_end, word_start, word_end)
@@ -308,9 +338,9 @@ class Packer:
     def _cut(self, sentence: EncodedSentence, whole: "_Pieces", row: int) -> "_Pieces":
         """Cut a sentence longer than a window into overlapping pieces that own each word once.
 
-        A piece [start, end) owns the words whose spans of up to `entity_max_length` words end in it when they
-        begin there, and starts as many words before its first own word, for context on both sides. A span
-        of more tokens than a window has can't be shown: only its shorter prefixes are candidates.
+        A piece [start, end) owns each word for which all spans of up to `entity_max_length` words that begin
+        there also end in the piece. It starts the same number of words before its first own word, for context
+        on both sides. A span with more tokens than a window holds is not a candidate; its shorter prefixes are.
         """
         token_start, token_end = sentence.word_token_start, sentence.word_token_end
         n_words, reach = len(token_start), self.entity_max_length
@@ -321,7 +351,7 @@ class Packer:
             earliest = int(np.searchsorted(token_start, token_start[own] - self.capacity // 4, "left"))
             start = min(own, max(own - reach, earliest, 0))
             end = int(np.searchsorted(token_end, token_start[start] + self.capacity, "right"))
-            if end < n_words and end - reach < own:  # Words of many tokens: the spans need the context's place.
+            if end < n_words and end - reach < own:  # Words of many tokens: the spans need the space of the context.
                 start = own
                 end = int(np.searchsorted(token_end, token_start[start] + self.capacity, "right"))
             own_end = n_words if end >= n_words else max(own + 1, end - reach + 1)
@@ -334,7 +364,7 @@ class Packer:
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """Windows to be: int64 [n], half-open ranges of all tokens and words; the words that it shows and those it owns."""
+    """Planned windows: int64 [n] arrays of half-open ranges into all tokens and words (words shown, words owned)."""
 
     document: np.ndarray
     token_start: np.ndarray

@@ -1,28 +1,30 @@
-"""Which sentences each window tags and which tokens it shows: a plan, made from the lengths of sentences alone.
+"""Window plans: the sentences that each window tags and the tokens that it shows.
 
-Sentences are given for any number of documents at once: sentence `i` is tokens `bounds[i]:bounds[i + 1]`,
-document `d` is sentences `edges[d]:edges[d + 1]`. A plan costs 40 bytes a window and can be divided
-between any two windows, so that windows of a large document are made a part at a time.
+A plan depends only on the lengths of sentences, for any number of documents at once: sentence `i` is tokens
+`bounds[i]:bounds[i + 1]`, document `d` is sentences `edges[d]:edges[d + 1]`. A plan takes 40 bytes per window
+and can be divided between any two windows, so that the windows of a large document can be built in parts.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-#: With policy `block`, one token in so many of a window is context before its sentences, as many after them.
+#: With policy `block`, 1/BLOCK_MARGIN of a window is context before its sentences, and the same share after them.
 BLOCK_MARGIN = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Windows to be, in the order of the text. Every sentence is tagged in exactly one of them.
+    """Planned windows, in the order of the text. Each sentence is tagged in exactly one of them.
 
-    A window whose tokens are more than one can hold is a single sentence, to be cut into several.
+    A window with more tokens than fit is a single sentence, to be cut into several windows.
 
     Attributes:
-        document: int64 [n], which document it belongs to.
-        sentence_start, sentence_end: int64 [n], half-open, the sentences that it tags.
-        token_start, token_end: int64 [n], half-open, the tokens that it shows, those of its sentences among them.
+        document: int64 [n], index of the window's document.
+        sentence_start: int64 [n], first sentence that the window tags.
+        sentence_end: int64 [n], exclusive.
+        token_start: int64 [n], first token that the window shows, including the tokens of its sentences.
+        token_end: int64 [n], exclusive.
     """
 
     document: np.ndarray
@@ -39,7 +41,12 @@ class Plan:
 
 
 def plan_sentences(bounds: np.ndarray, edges: np.ndarray) -> Plan:
-    """Plan a window for each sentence alone."""
+    """Plan one window per sentence, without context.
+
+    Args:
+        bounds: int64 [n_sentences + 1]; sentence `i` is tokens `bounds[i]:bounds[i + 1]`.
+        edges: int64 [n_documents + 1]; document `d` is sentences `edges[d]:edges[d + 1]`.
+    """
     number = np.arange(len(bounds) - 1)
     return Plan(_documents(edges), number, number + 1, bounds[:-1], bounds[1:])
 
@@ -47,10 +54,10 @@ def plan_sentences(bounds: np.ndarray, edges: np.ndarray) -> Plan:
 def plan_surroundings(
     bounds: np.ndarray, edges: np.ndarray, capacity: int, max_prev: int | None, max_next: int | None
 ) -> Plan:
-    """Plan windows of sentences in the midst of their document.
+    """Plan windows that show each sentence in the context of its document.
 
-    Neighbours are taken in turn, next then previous, until the window is full (the last one may be cut at a
-    token) or the limits are reached. Consecutive sentences that are shown in the same tokens share a window.
+    Neighbours are added alternately, next then previous, until the window is full (the last one may be cut at a
+    token) or the limits are reached. Consecutive sentences that would show the same tokens share a window.
 
     Three sentences of 2 tokens and a fourth of 6, in windows of 6 tokens:
 
@@ -59,9 +66,11 @@ def plan_surroundings(
     ([0, 2, 3], [0, 4, 6], [6, 10, 12])
 
     Args:
-        bounds, edges: the sentences.
-        capacity: tokens of a window, without special tokens.
-        max_prev, max_next: sentences of context before and after; None is as many as fit.
+        bounds: int64 [n_sentences + 1]; sentence `i` is tokens `bounds[i]:bounds[i + 1]`.
+        edges: int64 [n_documents + 1]; document `d` is sentences `edges[d]:edges[d + 1]`.
+        capacity: maximum tokens per window, without special tokens.
+        max_prev: sentences of context before; None for as many as fit.
+        max_next: sentences of context after; None for as many as fit.
     """
     number, document = np.arange(len(bounds) - 1), _documents(edges)
     first, last = edges[document], edges[document + 1]
@@ -69,19 +78,19 @@ def plan_surroundings(
         first = np.maximum(first, number - min(max_prev, len(number)))
     if max_next is not None:
         last = np.minimum(last, number + 1 + min(max_next, len(number)))
-    # Sentences without tokens are passed over: places count the different ends of sentences.
+    # Sentences without tokens are skipped: `place` indexes the distinct ends of sentences.
     ends, place = np.unique(bounds, return_inverse=True)
     left, right, lowest, highest = place[:-1], place[1:], place[first], place[last]
 
     def width(rounds: np.ndarray) -> np.ndarray:
         return ends[np.minimum(right + rounds, highest)] - ends[np.maximum(left - rounds, lowest)]
 
-    # The most rounds, of a sentence on either side each, that still fit; found bit by bit.
+    # The largest number of rounds, each adding a sentence on both sides, that still fits; found bit by bit.
     rounds = np.zeros(len(number), np.int64)
     for bit in reversed(range(len(ends).bit_length())):
         more = rounds + (1 << bit)
         rounds = np.where(width(more) <= capacity, more, rounds)
-    # One more round fills the window up.
+    # One more round fills the window.
     token_start = ends[np.maximum(left - rounds, lowest)]
     token_end = np.minimum(ends[np.minimum(right + rounds + 1, highest)], token_start + capacity)
     token_start = np.maximum(ends[np.maximum(left - rounds - 1, lowest)], token_end - capacity)
@@ -95,14 +104,19 @@ def plan_surroundings(
 
 
 def plan_blocks(bounds: np.ndarray, edges: np.ndarray, capacity: int) -> Plan:
-    """Plan windows that consecutive sentences fill, with a margin of context at both ends.
+    """Plan windows filled with consecutive sentences, with a margin of context at both ends.
 
-    A margin is an eighth of the window (`BLOCK_MARGIN`) and may begin or end in the middle of a sentence; there
-    is none where the document begins or ends, and a document that fits a window is one. A sentence that
-    leaves no room for the margins gets a window of its own, with half of what room there is on either side.
+    A margin is an eighth of the window (`BLOCK_MARGIN`) and may begin or end in the middle of a sentence. There is
+    no margin at the beginning and end of the document; a document that fits in a window gets one window. A sentence
+    that leaves no room for margins gets its own window, with the remaining room divided equally between both sides.
 
-    Six sentences of 4 tokens in windows of 16, margins of 2: the first shows 3 of them and a margin, the next
-    has room for 3 between its margins, if the document didn't end there.
+    Args:
+        bounds: int64 [n_sentences + 1]; sentence `i` is tokens `bounds[i]:bounds[i + 1]`.
+        edges: int64 [n_documents + 1]; document `d` is sentences `edges[d]:edges[d + 1]`.
+        capacity: maximum tokens per window, without special tokens.
+
+    Six sentences of 4 tokens in windows of 16 with margins of 2: the first window tags 3 of them and shows a margin,
+    the second tags the other 3, with a margin before them.
 
     >>> plan = plan_blocks(np.array([0, 4, 8, 12, 16, 20, 24]), np.array([0, 6]), 16)
     >>> plan.sentence_start.tolist(), plan.token_start.tolist(), plan.token_end.tolist()
@@ -120,7 +134,7 @@ def plan_blocks(bounds: np.ndarray, edges: np.ndarray, capacity: int) -> Plan:
             else:
                 end = start + int(np.searchsorted(bounds[start : stop + 1], left + capacity - margin, "right")) - 1
                 right = min(highest, int(bounds[end]) + margin)
-            if end == start:  # It doesn't fit between margins.
+            if end == start:  # The sentence does not fit between margins.
                 end = start + 1
                 room = capacity - (int(bounds[end]) - own)
                 if room < 0:
