@@ -1,4 +1,4 @@
-"""Annotated data: sentences of words with their entities, read strictly from what teams keep them in."""
+"""Annotated data: sentences of words with their entities, read strictly from common file formats."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +16,17 @@ CONLL_SUFFIXES = (".conll", ".iob", ".bio", ".txt")
 
 
 def read_annotated(path: str | Path, scheme: str | None = None) -> Iterator[Sentence]:
-    """Read annotated sentences, one after the other, from JSONL, Parquet, a CoNLL file or a `datasets` folder.
+    """Read annotated sentences one by one from a JSONL, Parquet or CoNLL file or a `datasets` folder.
 
-    The reader follows from the name: `.jsonl`; `.parquet`; `.conll`, `.iob`, `.bio`, `.txt` (column 0 the token,
-    the last column the tag); or a folder saved by `save_to_disk`. `scheme` (a name of `labels.scheme_called`)
-    says how tags are to be read; data that hold spans need none.
+    Args:
+        path: the data. The name determines the reader: `.jsonl`; `.parquet`; `.conll`, `.iob`, `.bio`, `.txt` (the
+            first column is the token, the last one the tag); or a folder saved by `save_to_disk`.
+        scheme: tag scheme, such as "IOB2" or "BIOES", in upper or lower case; not needed for data that hold spans.
 
-    Raises `CoreError` data.*: a wrong path or scheme at once, a bad record when it is met.
+    Raises:
+        CoreError: at once, `call.unknown_option`, `data.not_found`, `data.unknown_format`, `data.scheme_needed`,
+            `data.scheme_mismatch`, `data.bad_dataset`; while reading, `data.bad_record` or `data.bad_row` at the first
+            bad record, `data.bad_dataset` (Parquet), `data.empty`.
     """
     path = Path(path)
     scheme = scheme_called(scheme) if scheme is not None else None
@@ -37,7 +41,7 @@ def read_annotated(path: str | Path, scheme: str | None = None) -> Iterator[Sent
             raise CoreError("data.scheme_mismatch", path=path, holds="spans", scheme=scheme, schemes="spans, or none")
         if path.suffix == ".jsonl":
             return _not_empty(path, read_jsonl(path))
-        from spanmarker_core.data.parquet import read_parquet  # pyarrow is for those who have such files
+        from spanmarker_core.data.parquet import read_parquet  # imports pyarrow, which only Parquet files need
 
         return _not_empty(path, read_parquet(path))
     if path.suffix in CONLL_SUFFIXES:

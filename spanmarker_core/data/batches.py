@@ -1,4 +1,4 @@
-"""Groups a stream of annotated sentences without parting a document."""
+"""Batches of annotated sentences that never divide a document."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -7,7 +7,12 @@ from spanmarker_core.data.records import Sentence
 
 
 def document_batches(sentences: Iterable[Sentence], at_least: int) -> Iterator[list[Sentence]]:
-    """Yield lists of whole documents with `at_least` sentences in all (the last may have fewer)."""
+    """Yield lists of whole documents.
+
+    Args:
+        sentences: annotated sentences, with those of a document next to each other.
+        at_least: minimum number of sentences per list; the last one may have fewer.
+    """
     batch: list[Sentence] = []
     for _, document in groupby(sentences, key=lambda sentence: sentence.document_id):
         batch.extend(document)

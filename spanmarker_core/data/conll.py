@@ -1,17 +1,17 @@
-"""CoNLL columns: a word a line with its tag, a blank line after each sentence.
+"""The CoNLL reader: one word per line with its tag, and a blank line after each sentence.
 
     -DOCSTART- -X- -X- O
 
     Ada      NNP  I-NP  B-PER
     met      VBD  I-VP  O
 
-- Columns are parted by any run of blanks and tabs; each line has as many columns as the first one.
-- A line of nothing but blanks and tabs ends a sentence, and so does `-DOCSTART-`.
-- `-DOCSTART-` begins a document and is never a word. Documents are doc-0, doc-1, ... in file order. A
-  file that does not begin with `-DOCSTART-` has no known documents: each of its sentences is one, so
-  that no sentence gets a stranger for context. A later `-DOCSTART-` in such a file is refused.
-- A line that begins with `# id ` where a sentence begins is a comment (MultiCoNER); any other `#` is a word.
-- Line ends are LF or CRLF and never belong to a tag.
+- Columns are separated by any run of blanks and tabs; each line has as many columns as the first one.
+- A line of only blanks and tabs ends a sentence, and so does `-DOCSTART-`.
+- `-DOCSTART-` begins a document and is never a word. Documents are doc-0, doc-1, ... in file order. If a
+  file does not begin with `-DOCSTART-`, its documents are unknown: each sentence is its own document, so
+  that no sentence gets an unrelated one as context. A later `-DOCSTART-` in such a file is an error.
+- A line that begins with `# id ` at the start of a sentence is a comment (MultiCoNER); any other `#` is a word.
+- Line ends are LF or CRLF and are never part of a tag.
 """
 
 import re
@@ -30,10 +30,17 @@ _BLANK = " \t"
 
 
 def read_conll(path: str | Path, scheme: str, *, token_column: int = 0, tag_column: int = -1) -> Iterator[Sentence]:
-    """Read a CoNLL file sentence by sentence, its tags strictly by `scheme`.
+    """Read a CoNLL file sentence by sentence.
 
-    Columns count from 0, or from -1 backwards. The first fault raises `CoreError` data.bad_record
-    with its line; `call.unknown_option` (a scheme that has no tags) is raised at once.
+    Args:
+        path: the file.
+        scheme: a tag scheme, followed strictly.
+        token_column: column of the token, from 0, or from -1 backwards.
+        tag_column: column of the tag, counted in the same way.
+
+    Raises:
+        CoreError: at once, `call.unknown_option` for an unknown scheme or one without tags; while reading,
+            `data.bad_record` with the line of the first error.
     """
     return _read(Path(path), check_tag_scheme(scheme), token_column, tag_column)
 
@@ -49,9 +56,15 @@ def _read(path: Path, scheme: str, token_column: int, tag_column: int) -> Iterat
 def conll_records(
     file: Iterable[bytes], scheme: str, token_column: int = 0, tag_column: int = -1
 ) -> Iterator[tuple[int, Sentence | BadRecord]]:
-    """Yield each sentence of a file, or what is wrong with it, with its first line, from 1.
+    """Yield (first line from 1, sentence or `BadRecord`) for each sentence of a file.
 
-    A sentence with a fault keeps its number: those after it are what they would be without the fault.
+    An invalid sentence keeps its number, so the following sentences are numbered as they would be without the error.
+
+    Args:
+        file: the lines of the file, with their line ends.
+        scheme: name of a scheme of `TAG_SCHEMES`.
+        token_column: column of the token, from 0, or from -1 backwards.
+        tag_column: column of the tag, counted in the same way.
     """
     document, sentence_id, has_documents = -1, 0, False
     for start_line, rows in _blocks(file, token_column, tag_column):
@@ -72,13 +85,13 @@ def conll_records(
         sentence_id += 1
 
 
-_Rows = list[tuple[str, str]]  # (token, tag) of a sentence's lines, which follow each other in the file
+_Rows = list[tuple[str, str]]  # (token, tag) of the lines of a sentence, which are consecutive in the file
 
 
 def _blocks(
     file: Iterable[bytes], token_column: int, tag_column: int
 ) -> Iterator[tuple[int, _Rows | BadRecord | None]]:
-    """Yield (first line, rows or their first fault) for each sentence and (line, None) for each document's start."""
+    """Yield (first line, rows or their first error) for each sentence and (line, None) for each start of a document."""
     rows: _Rows = []
     bad: BadRecord | None = None
     start_line = n_columns = 0
@@ -100,7 +113,7 @@ def _blocks(
             continue
         n_columns = n_columns or len(columns)
         problem = _columns_problem(columns, n_columns, token_column, tag_column)
-        # A file with CR line ends is one line, which could look like many columns of one word.
+        # A file with CR line ends is a single line, which could look like a word with many columns.
         if "\r" in text:
             problem = "it holds a carriage return: end lines with LF or CRLF"
         if not in_sentence:

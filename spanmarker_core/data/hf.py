@@ -1,9 +1,9 @@
-"""Folders saved by `datasets.Dataset.save_to_disk`.
+"""The reader of folders saved by `datasets.Dataset.save_to_disk`.
 
 Columns: `tokens` (a list of strings) and either `ner_tags` (a list of ClassLabel or of strings, read
-by a named scheme) or `entities` (a list of {start, end, label}, word ranges with an exclusive end).
-`document_id` and `sentence_id`, where both are there, say which rows are one document; without them
-each row is its own document, doc-0, doc-1, ... Other columns are passed over.
+with the given scheme) or `entities` (a list of {start, end, label}, word ranges with an exclusive end).
+If both `document_id` and `sentence_id` are present, they define the documents; without them each row is
+its own document, doc-0, doc-1, ... Other columns are ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,23 +27,38 @@ TAGS, ENTITIES = "ner_tags", "entities"
 
 
 def is_dataset_folder(path: Path) -> bool:
-    """Tell whether `datasets` saved this folder: one data set, or a dictionary of its splits."""
+    """Return whether a folder was saved by `datasets`, as a data set or a dictionary of splits.
+
+    Args:
+        path: the folder.
+    """
     return (path / "state.json").is_file() or (path / "dataset_dict.json").is_file()
 
 
 def read_dataset_folder(path: str | Path, scheme: str | None = None) -> Iterator[Sentence]:
     """Read a saved data set row by row.
 
-    `scheme` reads `ner_tags`; None or "spans" reads `entities`. Raises `CoreError` data.bad_dataset,
-    data.scheme_needed or data.scheme_mismatch at once, and data.bad_row at the first faulty row.
+    Args:
+        path: the folder.
+        scheme: scheme of `ner_tags`; None or "spans" reads `entities`.
+
+    Raises:
+        CoreError: at once, `call.unknown_option`, `data.bad_dataset`, `data.empty`, `data.scheme_needed`,
+            `data.scheme_mismatch`; while reading, `data.bad_row` at the first invalid row.
     """
     return _strict(Path(path), dataset_records(path, scheme))
 
 
 def dataset_records(path: str | Path, scheme: str | None = None) -> Iterator[Sentence | BadRecord]:
-    """Yield each row, or what is wrong with it; whether entities fit the words is to be seen (`check_entities`).
+    """Yield each row as a sentence, without checking its entities against its words, or as a `BadRecord`.
 
-    Raises what `read_dataset_folder` raises at once.
+    Args:
+        path: the folder.
+        scheme: scheme of `ner_tags`; None or "spans" reads `entities`.
+
+    Raises:
+        CoreError: at once, `call.unknown_option`, `data.bad_dataset`, `data.empty`, `data.scheme_needed`,
+            `data.scheme_mismatch`.
     """
     path = Path(path)
     if (path / "dataset_dict.json").is_file():
@@ -67,12 +82,12 @@ def dataset_records(path: str | Path, scheme: str | None = None) -> Iterator[Sen
 
 
 def _load(path: Path) -> Any:
-    # Imported late: only those who keep their data so pay for it.
+    # Imported here because it is slow and only needed for this format.
     from datasets import load_from_disk
 
     try:
         return load_from_disk(str(path))
-    except IndexError as error:  # `datasets` writes no table of a data set without rows, and then misses it
+    except IndexError as error:  # `datasets` does not write a table for a data set without rows, then fails to find it
         raise CoreError("data.empty", path=path) from error
     except (OSError, ValueError, KeyError) as error:
         problem = f"`datasets` can't load it ({error})"
@@ -94,7 +109,7 @@ def _annotation_column(path: Path, columns: set[str], scheme: str | None) -> str
 
 
 def _names(path: Path, feature: Any, source: str) -> list[str] | None:
-    """Return the names behind the numbers of a ClassLabel, or None where the column holds strings."""
+    """Return the names of a ClassLabel, or None if the column holds strings."""
     item = _item(feature)
     if source == ENTITIES:
         if not isinstance(item, Mapping) or not {"start", "end", "label"} <= set(item):
@@ -109,7 +124,7 @@ def _names(path: Path, feature: Any, source: str) -> list[str] | None:
 
 
 def _item(feature: Any) -> Any:
-    """Return the feature of a list's items; `datasets` has spelled lists in two ways."""
+    """Return the feature of a list's items; versions of `datasets` represent lists in two ways."""
     return feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
 
 
@@ -145,7 +160,7 @@ def _sentence(
         ]
     if "document_id" not in row:
         return Sentence(f"doc-{index}", 0, words, entities)
-    # Numbers are what span_marker's own data sets hold here.
+    # span_marker's own data sets use numbers here.
     document = row["document_id"]
     document = str(document) if type(document) is int else document
     document_id, sentence_id = order.check(document, row["sentence_id"])

@@ -1,10 +1,10 @@
-"""JSONL: one sentence a line, with its entities as word ranges.
+"""The JSONL reader: one sentence per line, with entities as word ranges.
 
     {"document_id": "d1", "sentence_id": 0, "tokens": ["Ada", "met", "Paris"],
      "entities": [{"start": 0, "end": 1, "label": "PER"}, {"start": 2, "end": 3, "label": "LOC"}]}
 
-(on one line). `end` is exclusive. The sentences of a document stand together, in rising order.
-Entities may nest or overlap. Other keys are passed over; blank lines are too.
+(on one line). `end` is exclusive. The sentences of a document are contiguous and in increasing order.
+Entities may nest or overlap. Other keys and blank lines are ignored.
 """
 
 import json
@@ -29,7 +29,14 @@ _ENTITY_KEYS = ("start", "end", "label")
 
 
 def read_jsonl(path: str | Path) -> Iterator[Sentence]:
-    """Read a JSONL file sentence by sentence; the first fault raises `CoreError` data.bad_record."""
+    """Read a JSONL file sentence by sentence.
+
+    Args:
+        path: the file.
+
+    Raises:
+        CoreError: `data.bad_record` at the first invalid line.
+    """
     path = Path(path)
     order = DocumentOrder()
     for line, text in read_lines(path):
@@ -42,10 +49,14 @@ def read_jsonl(path: str | Path) -> Iterator[Sentence]:
 
 
 def sentence_of(record: Any, order: DocumentOrder) -> Sentence:
-    """Return the sentence that a record is; whether its entities fit its words is to be seen (`check_entities`).
+    """Convert a record to a sentence, without checking its entities against its words.
+
+    Args:
+        record: the value of a line or row.
+        order: check of the ids, shared by all records of a file.
 
     Raises:
-        RecordProblem: what else is wrong with it.
+        RecordProblem: the record is invalid in another way.
     """
     check_keys(record, SENTENCE_KEYS, "the record")
     words = check_words(record["tokens"])
@@ -55,22 +66,28 @@ def sentence_of(record: Any, order: DocumentOrder) -> Sentence:
 
 
 def parse_object(text: str) -> Any:
-    """Return what a line of JSON holds.
+    """Parse a line of JSON.
+
+    Args:
+        text: the line.
 
     Raises:
-        RecordProblem: it is none.
+        RecordProblem: it is not valid JSON.
     """
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
+    except (ValueError, RecursionError) as error:  # ValueError: also for a number with thousands of digits
         raise RecordProblem(f"it is not JSON ({error})") from error
 
 
 def parse_entities(values: object) -> list[Span]:
-    """Return the entities in a list of {start, end, label}, whatever their ranges count.
+    """Convert a list of {start, end, label} to entities; ranges may count words or characters.
+
+    Args:
+        values: the value to convert.
 
     Raises:
-        RecordProblem: one of them is none.
+        RecordProblem: it is not a list of valid entities.
     """
     if not isinstance(values, list):
         raise RecordProblem("entities is not a list")
@@ -85,7 +102,16 @@ def parse_entities(values: object) -> list[Span]:
 
 
 def check_keys(record: object, keys: tuple[str, ...], what: str) -> None:
-    """Raise `RecordProblem` unless a value is an object that has these keys."""
+    """Check that a value is an object with the given keys.
+
+    Args:
+        record: the value to check.
+        keys: the required keys; others are allowed.
+        what: name of the value, for the message.
+
+    Raises:
+        RecordProblem: it is not an object, or a key is missing.
+    """
     if not isinstance(record, dict):
         raise RecordProblem(f"{what} is {type(record).__name__}, not an object with {', '.join(keys)}")
     missing = [key for key in keys if key not in record]

@@ -1,6 +1,7 @@
-"""Parquet: one sentence a row, with the columns of `jsonl`; `entities` is a list of {start, end, label}.
+"""The Parquet reader: one sentence per row.
 
-A `document_id` may be a number; a null list of entities has none. Other columns are passed over.
+The columns are `document_id`, `sentence_id`, `tokens` and `entities`, a list of {start, end, label} with word ranges
+and an exclusive end. A `document_id` may be a number; null `entities` means an empty list. Other columns are ignored.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,12 @@ _BATCH_ROWS = 256
 def read_parquet(path: str | Path) -> Iterator[Sentence]:
     """Read a Parquet file row by row.
 
-    Raises `CoreError` data.bad_dataset where it is none or lacks a column, data.bad_row at the first faulty row.
+    Args:
+        path: the file.
+
+    Raises:
+        CoreError: `data.bad_dataset` if it is not a Parquet file or lacks a column, `data.bad_row` at the first invalid
+            row.
     """
     row, order = 0, DocumentOrder()
     try:

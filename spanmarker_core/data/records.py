@@ -1,4 +1,4 @@
-"""The annotated sentence that every reader gives, and the checks that every reader makes."""
+"""The annotated sentence that all readers return, and the checks that they have in common."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,14 +26,18 @@ __all__ = [
 
 
 _INT64 = 1 << 63
-_MAX_SENTENCE_ID = (1 << 31) - 1  # of the columns that hold them
+_MAX_SENTENCE_ID = (1 << 31) - 1  # the columns are int32
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of a document: its words and its entities, which may nest, cross or share a span.
+    """An annotated sentence.
 
-    `sentence_id` numbers the sentence in its document. Entities are word ranges into `words`.
+    Attributes:
+        document_id: the sentence's document.
+        sentence_id: the sentence's number in its document, increasing.
+        words: the words.
+        entities: half-open ranges into `words`, with labels; they may nest, cross or share a span.
     """
 
     document_id: str
@@ -43,14 +47,16 @@ class Sentence:
 
 
 class RecordProblem(Exception):
-    """What is wrong with a record; the reader adds the path and the place, and raises `CoreError`."""
+    """The reason why a record is invalid; the reader adds path and position and raises `CoreError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """A record that is none, where one bad record is not to cost the others.
+    """An invalid record, returned instead of an error so that reading can continue.
 
-    `place` is its line, from 1, or its row, from 0; `problem` is what is wrong with it, in words.
+    Attributes:
+        place: line (from 1) or row (from 0) of the record.
+        problem: the reason why it is invalid.
     """
 
     place: int
@@ -58,7 +64,14 @@ class BadRecord:
 
 
 def check_words(words: object) -> list[str]:
-    """Return the words of a sentence, or raise `RecordProblem`."""
+    """Return the words of a sentence.
+
+    Args:
+        words: the value to check.
+
+    Raises:
+        RecordProblem: it is not a list of valid words.
+    """
     if not isinstance(words, list):
         raise RecordProblem(f"tokens is {_kind(words)}, not a list of strings")
     for index, word in enumerate(words):
@@ -69,7 +82,11 @@ def check_words(words: object) -> list[str]:
 
 
 def word_problem(word: object) -> str | None:
-    """Say what keeps a value from being a word of annotated data, or None if nothing does."""
+    """Return the reason why a value is not a valid word, or None if it is valid.
+
+    Args:
+        word: the value to check.
+    """
     if not isinstance(word, str):
         return f"is {_kind(word)}, not a string"
     if not word or word.isspace():
@@ -80,8 +97,17 @@ def word_problem(word: object) -> str | None:
 
 
 def check_annotation(start: object, end: object, label: object) -> Span:
-    """Return an entity whose range is still to be held against what it counts, or raise `RecordProblem`."""
-    # bool is an int to isinstance, and `"start": true` is no word number.
+    """Return an entity, without checking that its range fits the sentence or text.
+
+    Args:
+        start: first word or character.
+        end: last word or character plus one.
+        label: entity label.
+
+    Raises:
+        RecordProblem: `start` or `end` is not an integer of 64 bits, or the label is invalid.
+    """
+    # isinstance would accept a bool as an int, but `"start": true` is not a word number.
     if type(start) is not int or type(end) is not int:
         raise RecordProblem(f"start {start!r} and end {end!r} are not both whole numbers")
     if not all(-_INT64 <= number < _INT64 for number in (start, end)):
@@ -93,7 +119,13 @@ def check_annotation(start: object, end: object, label: object) -> Span:
 
 
 def range_problem(span: Span, n_items: int, unit: str) -> str | None:
-    """Say how a range does not fit so many words or characters, or None if it does."""
+    """Return the reason why a range does not fit a sentence or text, or None if it fits.
+
+    Args:
+        span: the range.
+        n_items: number of words or characters.
+        unit: "word" or "character", for the message.
+    """
     if 0 <= span.start < span.end <= n_items:
         return None
     return (
@@ -103,7 +135,17 @@ def range_problem(span: Span, n_items: int, unit: str) -> str | None:
 
 
 def check_span(start: object, end: object, label: object, n_words: int) -> Span:
-    """Return one entity of a sentence of `n_words` words, or raise `RecordProblem`."""
+    """Return an entity of a sentence.
+
+    Args:
+        start: first word.
+        end: last word plus one.
+        label: entity label.
+        n_words: number of words of the sentence.
+
+    Raises:
+        RecordProblem: the range or the label is invalid.
+    """
     span = check_annotation(start, end, label)
     if problem := range_problem(span, n_words, "word"):
         raise RecordProblem(problem)
@@ -111,7 +153,14 @@ def check_span(start: object, end: object, label: object, n_words: int) -> Span:
 
 
 def check_entities(sentence: Sentence) -> Sentence:
-    """Return a sentence all of whose entities fit its words, each there once, or raise `RecordProblem`."""
+    """Return a sentence after checking that its entities fit its words and are distinct.
+
+    Args:
+        sentence: the sentence to check.
+
+    Raises:
+        RecordProblem: an entity does not fit, or occurs twice.
+    """
     for index, entity in enumerate(sentence.entities):
         if problem := range_problem(entity, len(sentence.words), "word"):
             raise RecordProblem(f"entity {index}: {problem}")
@@ -120,7 +169,14 @@ def check_entities(sentence: Sentence) -> Sentence:
 
 
 def check_distinct(entities: Sequence[Span]) -> None:
-    """Raise `RecordProblem` where one entity stands twice; one span with two labels is two entities."""
+    """Check that no entity occurs twice; one span with two labels is two entities.
+
+    Args:
+        entities: entities of one sentence or text.
+
+    Raises:
+        RecordProblem: an entity occurs twice.
+    """
     seen: set[Span] = set()
     for entity in entities:
         if entity in seen:
@@ -129,10 +185,10 @@ def check_distinct(entities: Sequence[Span]) -> None:
 
 
 class DocumentOrder:
-    """Checks ids as sentences stream by: each document in one piece, its sentences in rising order.
+    """Check of the ids in a stream of sentences: documents must be contiguous, their sentences in increasing order.
 
-    Document context is taken from neighbouring sentences, so an order that is off would give
-    a sentence the wrong neighbours. Holds the ids of the documents that have ended.
+    Document context consists of neighbouring sentences, so sentences in the wrong order would get the wrong
+    context. Keeps the ids of all completed documents in memory.
     """
 
     def __init__(self) -> None:
@@ -141,7 +197,15 @@ class DocumentOrder:
         self._sentence = -1
 
     def check(self, document_id: object, sentence_id: object) -> tuple[str, int]:
-        """Return the ids of the next sentence, or raise `RecordProblem`."""
+        """Return the ids of the next sentence.
+
+        Args:
+            document_id: a string that is not empty.
+            sentence_id: an integer from 0 to 2³¹ - 1.
+
+        Raises:
+            RecordProblem: an id is invalid or out of order.
+        """
         if not isinstance(document_id, str) or not document_id:
             raise RecordProblem(f"document_id {document_id!r} is not a string that names a document")
         if not document_id.isascii() and not _encodes(document_id):
@@ -168,7 +232,14 @@ class DocumentOrder:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, text without its line end) of a UTF-8 file; see `numbered_lines`."""
+    """Yield (line number from 1, text without line end) for each line of a UTF-8 file; see `numbered_lines`.
+
+    Args:
+        path: the file.
+
+    Raises:
+        CoreError: `data.bad_record` at the first line that is not UTF-8.
+    """
     with path.open("rb") as file:
         for line, text in numbered_lines(file):
             if isinstance(text, BadRecord):
@@ -177,10 +248,13 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def numbered_lines(file: Iterable[bytes]) -> Iterator[tuple[int, str | BadRecord]]:
-    """Yield (line number from 1, text without its line end, or what is wrong with it).
+    """Yield (line number from 1, text without line end) for each line, with a `BadRecord` if it is not UTF-8.
 
-    Lines end with LF or CRLF and with nothing else, so that U+2028 or a vertical tab in a token stays
-    in its token. A byte order mark at the beginning is dropped.
+    Only LF and CRLF end a line, so a token may contain U+2028 or a vertical tab. A byte order mark at the
+    beginning is dropped.
+
+    Args:
+        file: the lines of a file, with their line ends.
     """
     for line, raw in enumerate(file, start=1):
         raw = raw.removesuffix(b"\n").removesuffix(b"\r")

@@ -1,8 +1,8 @@
-"""What annotated data hold, counted as they stream by: what a model card and a training plan tell of them.
+"""Summaries of annotated data, counted in one pass, for model cards and training plans.
 
-Summaries of parts add up to the summary of the whole, in any order and however the data were cut, as long as no
-document is parted. So the parts can be counted by whichever worker comes first. Memory grows with the labels, and with
-the square root of the number of words at most (there can be no more different lengths than that).
+Summaries of parts can be merged into the summary of the whole, in any order and for any division of the data, as long
+as no document is divided. So any worker can count any part. Memory grows with the number of labels, and at most with
+the square root of the number of words (which limits the number of distinct lengths).
 """
 
 import heapq
@@ -18,16 +18,22 @@ from spanmarker_core.errors import UnusableError, wrap_errors
 
 FORMAT_VERSION = 1
 
-#: Surfaces that are kept of each label, and sentences of all; characters of the longest surface and sentence.
+#: Example entities kept per label, and example sentences in total; maximum characters of an entity and a sentence.
 EXAMPLES, EXAMPLE_SENTENCES = 3, 5
 SURFACE_CHARACTERS, SENTENCE_CHARACTERS = 60, 200
-#: Words of a sentence that is worth showing.
+#: Lengths in words of sentences that make good examples.
 _SENTENCE_WORDS = range(4, 41)
 
 
 @dataclass(slots=True)
 class LabelSummary:
-    """One label: how many entities it has, some of their texts, and how many have each length in words."""
+    """Counts of one label.
+
+    Attributes:
+        count: number of entities.
+        examples: texts of some entities.
+        lengths: number of entities by length in words.
+    """
 
     count: int = 0
     examples: list[str] = field(default_factory=list)
@@ -39,13 +45,16 @@ class DataSummary:
     """Counts over annotated sentences.
 
     Attributes:
-        sentences, words, entities, documents: how many there are. An entity of two labels is two.
-        sentence_lengths: sentences by their number of words.
-        sentence_entities: sentences by their number of entities.
-        labels: what is known of each label.
-        example_sentences: some sentences that hold entities, their words parted by blanks.
+        sentences: number of sentences.
+        words: number of words.
+        entities: number of entities; a span with two labels is two entities.
+        documents: number of documents.
+        sentence_lengths: number of sentences by number of words.
+        sentence_entities: number of sentences by number of entities.
+        labels: counts of each label.
+        example_sentences: some sentences with entities, their words separated by blanks.
 
-    Which examples are kept is decided by a digest of their text alone, so neither order nor shards matter.
+    Examples are selected by a digest of their text only, so the selection does not depend on order or shards.
 
     >>> summary = DataSummary()
     >>> summary.add(Sentence("d", 0, ["Ada", "Lovelace", "wrote", "it"], [Span(0, 2, "PER")]))
@@ -64,7 +73,11 @@ class DataSummary:
     _document: str | None = field(default=None, repr=False, compare=False)
 
     def add(self, sentence: Sentence) -> None:
-        """Count a sentence; those of a document come one after the other."""
+        """Count a sentence; the sentences of a document must be consecutive.
+
+        Args:
+            sentence: the sentence.
+        """
         if self._document != sentence.document_id:
             self._document = sentence.document_id
             self.documents += 1
@@ -85,7 +98,11 @@ class DataSummary:
                 _keep(self.example_sentences, [text], EXAMPLE_SENTENCES)
 
     def merge(self, other: "DataSummary") -> None:
-        """Add what another summary counted of other documents."""
+        """Add the counts of another summary.
+
+        Args:
+            other: a summary of other documents.
+        """
         self._document = None
         self.sentences += other.sentences
         self.words += other.words
@@ -101,14 +118,14 @@ class DataSummary:
         _keep(self.example_sentences, other.example_sentences, EXAMPLE_SENTENCES)
 
     def lengths(self) -> Counter[int]:
-        """Return entities by their number of words."""
+        """Return the number of entities by number of words."""
         total: Counter[int] = Counter()
         for label in self.labels.values():
             total.update(label.lengths)
         return total
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values; equal summaries give equal ones. Counts by length are lists of [length, count]."""
+        """Return the summary as JSON values, equal for equal summaries. Counters are lists of [value, count]."""
         return {
             "format_version": FORMAT_VERSION,
             "sentences": self.sentences,
@@ -126,10 +143,13 @@ class DataSummary:
 
     @classmethod
     def from_json(cls, values: object) -> "DataSummary":
-        """Read what `to_json` gave.
+        """Build a summary from the output of `to_json`.
+
+        Args:
+            values: JSON values.
 
         Raises:
-            UnusableError: it is something else.
+            UnusableError: they are not a summary of this format.
         """
         with wrap_errors("it is no data summary of this version"):
             if not isinstance(values, Mapping) or values.get("format_version") != FORMAT_VERSION:
@@ -151,7 +171,11 @@ class DataSummary:
 
 
 def summarise(sentences: Iterable[Sentence]) -> DataSummary:
-    """Count a stream of sentences."""
+    """Return the summary of a stream of sentences.
+
+    Args:
+        sentences: annotated sentences; those of a document must be consecutive.
+    """
     summary = DataSummary()
     for sentence in sentences:
         summary.add(sentence)
@@ -159,10 +183,13 @@ def summarise(sentences: Iterable[Sentence]) -> DataSummary:
 
 
 def span_of(counts: Mapping[int, int]) -> tuple[int, float, int] | None:
-    """Return the least, the median and the greatest of values that are counted; None where there are none.
+    """Return the minimum, median and maximum of counted values; None if there are no values.
 
     >>> span_of({1: 2, 4: 2}), span_of({1: 1, 3: 2})
     ((1, 2.5, 4), (1, 3.0, 3))
+
+    Args:
+        counts: number of occurrences of each value, at least 1.
     """
     values = sorted(counts)
     if not values:
@@ -180,7 +207,7 @@ def _nth(counts: Mapping[int, int], values: list[int], place: int) -> int:
 
 
 def _surface(words: list[str], entity: Span) -> str:
-    """Return the entity's text, cut where it is too long to show; of words that are never joined whole."""
+    """Return the entity's text, shortened if necessary, without joining more words than are shown."""
     text = ""
     for word in words[entity.start : entity.end]:
         text = f"{text} {word[: SURFACE_CHARACTERS + 1]}" if text else word[: SURFACE_CHARACTERS + 1]
@@ -190,7 +217,7 @@ def _surface(words: list[str], entity: Span) -> str:
 
 
 def _keep(kept: list[str], texts: Iterable[str], limit: int) -> None:
-    """Keep the texts whose digests are the smallest, each once: a draw that anyone repeats."""
+    """Keep the distinct texts with the smallest digests: a reproducible random sample."""
     new = set(texts).difference(kept)
     if new:
         kept[:] = heapq.nsmallest(limit, chain(kept, new), key=lambda text: (blake2b(text.encode()).digest(), text))

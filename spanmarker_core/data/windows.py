@@ -1,4 +1,4 @@
-"""Annotated sentences -> windows."""
+"""Packing of annotated sentences into windows."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -11,7 +11,13 @@ _PACK_SENTENCES = 2000
 
 
 def pack_annotated(sentences: Iterable[Sentence], packer: Packer, context: Context) -> Windows:
-    """Pack sentences, those of a document next to each other; words carry their sentence's place, from 0."""
+    """Pack annotated sentences into windows; `word_sentence` is the position of a sentence in the input, from 0.
+
+    Args:
+        sentences: annotated sentences, with those of a document next to each other; at least one.
+        packer: the model's packer.
+        context: the context policy.
+    """
     parts: list[Windows] = []
     number = 0
     for batch in document_batches(sentences, _PACK_SENTENCES):
