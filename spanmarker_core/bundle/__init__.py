@@ -1,1 +1,1 @@
-"""A model on disk or on the hub: its config, its files, their digests. Nothing here builds a network."""
+"""Models on disk or on the hub: config, files and digests. Building networks doesn't belong here."""

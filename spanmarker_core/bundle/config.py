@@ -14,40 +14,44 @@ from spanmarker_core.windows.packer import Context, Packer
 
 FORMAT_VERSION = 3
 
-#: Numbers that a loaded network computes with.
+#: Number types for the computations of a loaded network.
 DTYPES = ("float32", "bfloat16", "int8")
 
-#: Number formats that weights are stored in.
+#: Number types for stored weights.
 WEIGHT_DTYPES = ("float32", "float16")
 
-#: Use the gate as the model was trained; use it; don't.
+#: Use the gate if the model was trained with one ("auto"), always, or never.
 GATE_CHOICES = ("auto", "on", "off")
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What a model is, apart from its weights.
+    """The full description of a model, apart from its weights.
 
     Attributes:
-        labels: class names in the order of the classifier's outputs, `outside` among them.
-        entity_max_length: words of the longest candidate span.
-        max_tokens: tokens of a window, special tokens included.
+        labels: class names in the order of the classifier's outputs, including `outside`.
+        entity_max_length: maximum words per candidate span.
+        max_tokens: maximum tokens per window, special tokens included.
         position_offset: position id of a window's first token.
-        prefix, suffix: ids of the special tokens around a window's text.
-        unknown_id: id shown for a word too long for a window.
-        start_marker_id, end_marker_id: ids of the markers in the encoder's vocabulary; None where there are none.
-        splitter: how raw text becomes words, one of `words.SPLITTERS`.
-        context: how windows show a sentence's neighbours; tag as trained.
-        decoder: one of `decoding.DECODERS`.
-        threshold: None, a number, or a number a label; see `decoding`.
-        architecture: one of `models.ARCHITECTURES`.
-        options: what the architecture is told, see `models.options`; those left out have their defaults.
-        pair_layers: top layers in which the two markers of a span attend to each other; None is all.
-        gate: None, or how the gate was `trained` ("joint" with the model, or "fitted" to it later), the `width` of
-            its hidden layer, its `threshold`, the `curve` that the threshold was chosen on, and whether it looks at the
-            `ends` of spans too, which is so where that is left out.
-        encoder: the encoder's own transformers config.
-        facts: what the card tells about training; changes nothing.
+        prefix: ids of the special tokens before a window's text.
+        suffix: ids of the special tokens after a window's text.
+        unknown_id: id of the token that replaces a word too long for a window.
+        start_marker_id: id of the start marker in the encoder's vocabulary; None for a model without markers.
+        end_marker_id: id of the end marker in the encoder's vocabulary; None for a model without markers.
+        encoder: the encoder's transformers config.
+        splitter: word splitter for raw text, "words.v1" or "tokenizer.v1".
+        context: the context policy that the model was trained with, and the default for tagging.
+        decoder: default decoder: "flat.v1", "nested.v1" or "all.v1".
+        threshold: default threshold: None (the best label of each span), a probability, or one per label.
+        outside: the label of spans that are not entities.
+        architecture: registered name of the architecture, with its version.
+        options: options of the architecture; those left out have their defaults.
+        pair_layers: top layers in which the two markers of a span attend to each other; None for all.
+        gate: None, or a mapping: how the gate was `trained` ("joint" with the model, or "fitted" to it later), the
+            `width` of its hidden layer, its `threshold`, the `curve` that the threshold was chosen on, and whether it
+            also predicts the `ends` of spans (by default True).
+        facts: metadata about training for the model card; no effect on the output.
+        format_version: version of the bundle format.
     """
 
     labels: list[str]
@@ -74,26 +78,31 @@ class ModelConfig:
 
     @property
     def outside_index(self) -> int:
-        """Column of "O" among the labels."""
+        """Index of "O" among the labels."""
         return self.labels.index(self.outside)
 
     @property
     def gives_tags(self) -> bool:
-        """Whether entities are put together from tags, so that there are no other spans than these."""
+        """Whether entities are decoded from tags, so that other spans are not scored."""
         return options_of(self.architecture, self.options).output == "tags"
 
     @property
     def gated(self) -> bool:
-        """Whether the gate is part of the model as it was trained, not an addition that changes its output."""
+        """Whether the gate was trained with the model, rather than fitted later, which changes the model's output."""
         return self.gate is not None and self.gate["trained"] == "joint"
 
     def to_json(self) -> str:
-        """Return the text of config.json."""
+        """Return the content of config.json."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def gate_threshold(config: ModelConfig, gate: str, path: str | Path) -> float | None:
-    """Return the threshold that a choice of `GATE_CHOICES` comes to for a model; None is no gate.
+    """Return the gate threshold of a model for a given choice; None for no gate.
+
+    Args:
+        config: the model's config.
+        gate: one of `GATE_CHOICES`.
+        path: the bundle's folder, for the error.
 
     Raises:
         CoreError: `call.no_gate`.
@@ -105,7 +114,11 @@ def gate_threshold(config: ModelConfig, gate: str, path: str | Path) -> float | 
 
 
 def decoder_of(config: ModelConfig, decoder: str | None) -> str:
-    """Return the decoder that a choice of `decoding.DECODERS`, or None for the bundle's own, comes to for a model.
+    """Return the name of the decoder to use for a model.
+
+    Args:
+        config: the model's config.
+        decoder: "flat.v1", "nested.v1" or "all.v1"; None for the bundle's own.
 
     Raises:
         CoreError: `call.unknown_option`, `call.flat_tags`.
@@ -117,16 +130,24 @@ def decoder_of(config: ModelConfig, decoder: str | None) -> str:
 
 
 def describe_gate(threshold: float | None) -> str:
-    """Return what a gate's threshold is called in an identity and in reports.
+    """Return the text for a gate's threshold in job identities and reports.
 
     >>> describe_gate(None), describe_gate(0.25)
     ('off', 'on from 0.25')
+
+    Args:
+        threshold: the gate's threshold; None for no gate.
     """
     return "off" if threshold is None else f"on from {threshold}"
 
 
 def packer_of(config: ModelConfig, tokenizer: Tokenizer) -> Packer:
-    """Return the packer that a config describes: tokenizer, splitter, window limits."""
+    """Return the packer of a model.
+
+    Args:
+        config: the model's config.
+        tokenizer: the model's tokenizer.
+    """
     return Packer(
         tokenizer,
         prefix=config.prefix,

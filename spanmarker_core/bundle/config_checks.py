@@ -1,7 +1,7 @@
-"""What a model's config may hold: types, ranges and that its parts fit each other. Needs no torch.
+"""Validation of a model's config: types, ranges and consistency. Nothing here imports torch.
 
-Bundles, imported checkpoints and new models all pass through `check_config`, so that what is written
-can be loaded and what is loaded can tag.
+Bundles, imported checkpoints and new models all pass through `check_config`, so that every bundle written
+can be loaded and every model loaded can tag.
 """
 
 from collections import Counter
@@ -21,27 +21,30 @@ from spanmarker_core.windows.packer import Context
 if TYPE_CHECKING:
     from spanmarker_core.bundle.config import ModelConfig
 
-#: Fewer tokens leave no room for a word with its neighbours between the special tokens.
+#: A smaller window has too little room for a word and its neighbours between the special tokens.
 MIN_WINDOW_TOKENS = 16
 
-#: How a gate came to be: together with the model, or fitted to a finished one.
+#: Ways to train a gate: together with the model, or for a finished model.
 GATE_KINDS = ("joint", "fitted")
 
-#: What a point of a gate's curve may tell: the threshold, the share of candidate spans that pass, the share of the
-#: ungated model's entities that are still found, the share of gold that passes, and F1 on gold.
+#: Values at a point of a gate's curve: the threshold, the share of candidate spans that pass, the share of the
+#: ungated model's entities that are still found, the share of gold entities that pass, and F1 on gold.
 CURVE_COLUMNS = ("threshold", "kept", "recall_of_model", "recall_of_gold", "f1")
 
-#: Keys by which an encoder's config could have transformers load code or weights of another kind.
+#: Keys by which an encoder's config could make transformers load code or weights of another kind.
 _CODE_KEYS = frozenset(
     {"attn_implementation", "experts_implementation", "quantization_config", "auto_map", "dtype", "torch_dtype"}
 )
 
 
 def check_config(config: "ModelConfig") -> None:
-    """Refuse a config that a model can't be built from or that couldn't tag.
+    """Check that a model can be built from a config and can tag.
+
+    Args:
+        config: the config to check.
 
     Raises:
-        UnusableError: with the field, its value and the limit.
+        UnusableError: a field is invalid; names the field, its value and the limit.
         CoreError: `checkpoint.no_outside_label`, `encoder.entity_too_long`.
     """
     _check_labels(config.labels, config.outside)
@@ -99,7 +102,12 @@ def _check_markers(config: "ModelConfig", options: Options, rows: int) -> None:
 
 
 def check_entity_fits(entity_max_length: int, max_tokens: int, n_special: int) -> None:
-    """Refuse candidate spans that overlapping windows could not hold, one token a word.
+    """Check that overlapping windows can hold every candidate span, assuming one token per word.
+
+    Args:
+        entity_max_length: maximum words per candidate span.
+        max_tokens: maximum tokens per window, special tokens included.
+        n_special: special tokens per window.
 
     Raises:
         CoreError: `encoder.entity_too_long`.
@@ -110,7 +118,10 @@ def check_entity_fits(entity_max_length: int, max_tokens: int, n_special: int) -
 
 
 def check_gateable(config: "ModelConfig") -> None:
-    """Refuse to fit a gate to a model that has no use for one.
+    """Check that a gate can be fitted to a model.
+
+    Args:
+        config: the model's config.
 
     Raises:
         CoreError: `gate.no_choice`.
@@ -120,10 +131,13 @@ def check_gateable(config: "ModelConfig") -> None:
 
 
 def check_gate(gate: object) -> None:
-    """Refuse what is not a bundle's description of its gate.
+    """Check the description of a gate in a bundle's config.
+
+    Args:
+        gate: the value to check.
 
     Raises:
-        UnusableError: with the field and its value.
+        UnusableError: a field is invalid; names the field and its value.
     """
     if not isinstance(gate, dict) or set(gate) - {"ends"} != {"trained", "width", "threshold", "curve"}:
         raise UnusableError(f"gate is {_short(gate)}, not an object of trained, width, threshold and curve")
@@ -149,8 +163,11 @@ def check_gate(gate: object) -> None:
 def read_context(values: object) -> Context:
     """Return a config's context policy.
 
+    Args:
+        values: the JSON value of the field `context`.
+
     Raises:
-        UnusableError: with the field and its value.
+        UnusableError: it is invalid; names the value.
     """
     if not isinstance(values, dict):
         raise UnusableError(f"context is {_short(values)}, not an object")
@@ -161,10 +178,14 @@ def read_context(values: object) -> Context:
 
 
 def check_vocabulary(tokenizer: Tokenizer, rows: int) -> int:
-    """Return how many tokens a tokenizer has; refuse one whose ids go beyond the encoder's embeddings.
+    """Return the number of tokens of a tokenizer, after checking that the encoder has embeddings for all ids.
+
+    Args:
+        tokenizer: the tokenizer.
+        rows: rows of the encoder's embedding matrix.
 
     Raises:
-        UnusableError: with the highest id and the limit.
+        UnusableError: an id is too high, or there are no tokens; names the highest id and the limit.
     """
     ids = tokenizer.get_vocab(with_added_tokens=True).values()
     if not ids or max(ids) >= rows:
@@ -174,7 +195,11 @@ def check_vocabulary(tokenizer: Tokenizer, rows: int) -> int:
 
 
 def without_code(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an encoder's config without the keys that could choose code, in its parts too."""
+    """Return an encoder's config without the keys that could select code, at any depth.
+
+    Args:
+        values: the encoder's config.
+    """
     return {
         key: without_code(value) if isinstance(value, dict) else value
         for key, value in values.items()

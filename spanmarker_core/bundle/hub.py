@@ -1,7 +1,7 @@
-"""Bundles by the names of the Hugging Face Hub: from a folder or a repository, to a folder, to a repository.
+"""Download and upload of bundles on the Hugging Face Hub.
 
-What is fetched is a bundle's own files under their names and nothing else; they are checked against their digests
-as every bundle is. No code of a repository is fetched, let alone run.
+Only a bundle's own files are downloaded, by name, and they are checked against their digests like those of any
+bundle. No code of a repository is downloaded or run.
 """
 
 import re
@@ -24,7 +24,7 @@ from spanmarker_core.bundle.reader import (
 from spanmarker_core.bundle.writer import check_output, whole_or_nothing
 from spanmarker_core.errors import CoreError
 
-#: What a bundle consists of, the identity last; a bundle may lack the card, its facts and the curve.
+#: Files of a bundle, with the identity last; the card, its metadata and the gate's curve are optional.
 FILES = (WEIGHTS, CONFIG, TOKENIZER, CARD, CARD_FACTS, GATE_CURVE, DIGESTS)
 
 _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -38,15 +38,15 @@ def local_folder(
     cache_dir: str | Path | None = None,
     local_files_only: bool = False,
 ) -> Path:
-    """Return the folder of a bundle; one in a repository of the hub is downloaded.
+    """Return the folder of a bundle, after downloading it if it is in a repository of the hub.
 
     Args:
-        name: a folder, or a repository, such as "owner/name". A folder of that name comes first.
-        revision: commit, tag or branch of a repository. Has to be named: the default branch may change from one day to
-            the next.
-        token: for the hub; None takes the one that is stored on this machine.
-        cache_dir: folder for downloads; None is the hub client's own cache.
-        local_files_only: use the cache only and send no request, as with HF_HUB_OFFLINE=1.
+        name: a folder, or a repository such as "owner/name". A folder of that name takes precedence.
+        revision: commit, tag or branch of a repository. Required for a repository, because its default branch can
+            change at any time.
+        token: access token for the hub; None for the token stored on the computer.
+        cache_dir: folder for downloads; None for the hub client's default cache.
+        local_files_only: use the cache only and don't send requests, like HF_HUB_OFFLINE=1.
 
     Raises:
         CoreError: `hub.not_found`, `hub.no_revision`, `hub.not_a_bundle`, `hub.failed`.
@@ -61,11 +61,16 @@ def local_folder(
 
 
 def save_pretrained(bundle: BundleInfo, path: str | Path) -> str:
-    """Copy a bundle to a folder, byte by byte; return its digest. What ends it early leaves nothing behind.
+    """Copy a bundle to a folder, byte for byte, and return its digest. On failure, nothing is left behind.
+
+    Args:
+        bundle: the bundle.
+        path: a folder that doesn't exist or is empty.
 
     Raises:
-        CoreError: `bundle.output_exists`, `bundle.output_not_writable`, and those of `read_info` if the bundle is no
-            longer what it was.
+        CoreError: `bundle.output_exists`, `bundle.output_not_writable`; if the bundle has changed, `hub.changed`,
+            `bundle.not_found`, `bundle.missing_file`, `bundle.digest_mismatch`, `bundle.bad_file`,
+            `bundle.bad_config`.
     """
     check_output(path)
     path = Path(path)
@@ -88,18 +93,19 @@ def push_to_hub(
     token: str | bool | None = None,
     commit_message: str = "Upload span-marker bundle",
 ) -> str:
-    """Upload a bundle to a repository of the hub, made if it isn't there; return the commit, to load it by.
+    """Upload a bundle to a repository of the hub and return the commit, for use as a revision.
 
     Args:
-        bundle: what `read_info` says of it.
-        repository: such as "owner/name".
-        private: whether a new repository can be seen by its owners only; None is as the owner has it by default.
-        revision: branch; None is the main one.
-        token: for the hub; None is what is stored on this machine.
-        commit_message: of the commit.
+        bundle: the bundle.
+        repository: the repository, such as "owner/name"; it is created if it doesn't exist.
+        private: whether a new repository is private; None for the owner's default.
+        revision: branch; None for the main branch.
+        token: access token for the hub; None for the token stored on the computer.
+        commit_message: message of the commit.
 
     Raises:
-        CoreError: `hub.failed`, and those of `read_info` if the bundle is no longer what it was.
+        CoreError: `hub.failed`; if the bundle has changed, `hub.changed`, `bundle.not_found`, `bundle.missing_file`,
+            `bundle.digest_mismatch`, `bundle.bad_file`, `bundle.bad_config`.
     """
     from huggingface_hub import HfApi
 
@@ -122,7 +128,7 @@ def push_to_hub(
 def _downloaded(
     name: str, revision: str, token: str | bool | None, cache_dir: str | Path | None, local_files_only: bool
 ) -> Path:
-    """Return the folder that holds a repository's bundle."""
+    """Download the bundle of a repository and return its folder."""
     from huggingface_hub import snapshot_download
 
     with _asking(name):
@@ -141,7 +147,7 @@ def _downloaded(
 
 @contextmanager
 def _asking(name: str) -> Iterator[None]:
-    """Turn what the hub's client raises (a hub that says no, isn't there, may not be asked) into `hub.failed`."""
+    """Convert errors of the hub's client (access denied, not reachable, offline mode) to `hub.failed`."""
     try:
         yield
     except Exception as error:

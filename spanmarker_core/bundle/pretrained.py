@@ -1,6 +1,6 @@
-"""Folders in transformers' layout (an encoder, or a checkpoint of `span_marker`), read with nothing trusted.
+"""Reading of untrusted folders in transformers' layout (an encoder, or a checkpoint of `span_marker`).
 
-Nothing is fetched, no code of the folder is run, and no file outside it is named by one inside.
+Nothing is downloaded, no code of the folder is run, and its files can't refer to files outside it.
 """
 
 import json
@@ -25,8 +25,11 @@ _SAMPLE_WORDS = ("Ada", "don't", "3.5", "x-ray")
 def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file.
 
+    Args:
+        path: the file.
+
     Raises:
-        UnusableError: with the reason.
+        UnusableError: it can't be read or is not a JSON object.
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -38,10 +41,14 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def weight_files(folder: Path, name: str) -> list[Path]:
-    """Return the files of the weights `name`: those that its index lists, or itself; none if they aren't there.
+    """Return the weight files of a folder: those that an index lists, or a single file; empty if any is missing.
+
+    Args:
+        folder: the folder.
+        name: name of the single file, such as "model.safetensors"; the index is `{name}.index.json`.
 
     Raises:
-        UnusableError: for an index that is none, or that names a file elsewhere.
+        UnusableError: the index is invalid or names a file outside the folder.
     """
     index = folder / f"{name}.index.json"
     names = {name}
@@ -58,10 +65,13 @@ def weight_files(folder: Path, name: str) -> list[Path]:
 
 
 def encoder_config(values: Mapping[str, Any]) -> PretrainedConfig:
-    """Return the transformers config of an encoder; keys that could choose code have no say in it.
+    """Return the transformers config of an encoder, ignoring keys that could select code.
+
+    Args:
+        values: content of its config.json.
 
     Raises:
-        UnusableError: with the reason.
+        UnusableError: transformers rejects it.
     """
     values = without_code(values)
     model_type = values.pop("model_type", None)
@@ -72,14 +82,17 @@ def encoder_config(values: Mapping[str, Any]) -> PretrainedConfig:
 def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     """Return a folder's tokenizer.
 
-    transformers makes up an empty vocabulary where the files of one are missing, so they are looked for.
+    transformers silently uses an empty vocabulary if its files are missing, so their existence is checked.
+
+    Args:
+        folder: the folder.
 
     Raises:
-        UnusableError: with the reason.
+        UnusableError: it can't be read, or its files are missing.
         CoreError: `encoder.no_fast_tokenizer`.
     """
     with quiet_transformers(), wrap_errors("its tokenizer can't be read"):
-        # RoBERTa's vocabulary tells words by the space before them, which a list of words doesn't have.
+        # RoBERTa's vocabulary marks words by the space before them, which a list of words doesn't have.
         wrapped = AutoTokenizer.from_pretrained(
             folder, add_prefix_space=True, trust_remote_code=False, local_files_only=True
         )
@@ -94,13 +107,16 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
 
 
 def put_spaces_before_words(tokenizer: Tokenizer) -> None:
-    """Make a byte-level tokenizer read the words of a list as it reads words after a space.
+    """Make a byte-level tokenizer treat each word of a list like a word after a space.
 
     >>> tokenizer.encode(["Ada"], is_pretokenized=True).tokens  # doctest: +SKIP
     ['ĠAda']
 
+    Args:
+        tokenizer: the tokenizer, changed in place; others than byte-level ones stay as they are.
+
     Raises:
-        UnusableError: for one that can't.
+        UnusableError: the tokenizer can't be changed in this way.
     """
 
     def read(words: Sequence[str | list[str]]) -> list[list[int]]:
@@ -132,7 +148,11 @@ def _parts(pre_tokenizer: pre_tokenizers.PreTokenizer | None) -> Iterator[pre_to
 
 
 def not_finite(weights: Mapping[str, Tensor]) -> tuple[str, int] | None:
-    """Return the name of the first weight that holds NaN or infinity and how many; None if all are finite."""
+    """Return (name, number of values) for the first weight with NaN or infinity; None if all weights are finite.
+
+    Args:
+        weights: tensors by name.
+    """
     for name, weight in weights.items():
         finite = torch.isfinite(weight)
         if not finite.all():
@@ -142,7 +162,7 @@ def not_finite(weights: Mapping[str, Tensor]) -> tuple[str, int] | None:
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keep transformers' bars, tables and warnings off the console; as it was afterwards."""
+    """Silence transformers' progress bars, tables and warnings; restore the settings on exit."""
     verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

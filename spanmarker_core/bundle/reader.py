@@ -1,14 +1,14 @@
-"""A model bundle: one self-contained folder that loads with the network off.
+"""Reading of a model bundle: a self-contained folder that loads without network access.
 
     config.json         ModelConfig: architecture, labels, limits, splitter, context, decoder, encoder
     model.safetensors   weights (no pickle, ever)
-    tokenizer.json      the tokenizer, whole
-    digests.json        SHA-256 of the three above; their digest is the model's identity
+    tokenizer.json      the complete tokenizer
+    digests.json        SHA-256 of the three files above; the digest of the digests is the model's identity
     README.md           the model card
-    card.json           facts for the card beside the config, such as time and hardware of the training
-    gate.svg            the gate's curve, where there is a gate
+    card.json           metadata for the card that is not in the config, such as training time and hardware
+    gate.svg            the gate's curve, if there is a gate
 
-Reading a bundle's facts (`read_info`) needs no torch, so a scheduler can check one cheaply.
+`read_info` does not import torch, so a scheduler can check a bundle cheaply.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from spanmarker_core.bundle.config_checks import check_config, check_vocabulary,
 from spanmarker_core.errors import CoreError, UnusableError, as_core_error, wrap_errors
 from spanmarker_core.windows.packer import Packer
 
-#: Format in which a key came.
+#: Format version that introduced a key.
 _SINCE = {"pair_layers": 2, "gate": 2, "options": 3}
 CONFIG, WEIGHTS, TOKENIZER, DIGESTS, CARD, CARD_FACTS, GATE_CURVE = (
     "config.json",
@@ -38,11 +38,11 @@ CONFIG, WEIGHTS, TOKENIZER, DIGESTS, CARD, CARD_FACTS, GATE_CURVE = (
 
 
 def read_config(text: str, path: str) -> ModelConfig:
-    """Return the config that a config.json holds.
+    """Parse and check the content of a config.json.
 
     Args:
-        text: its content.
-        path: the bundle, for errors.
+        text: the content.
+        path: the bundle's folder, for errors.
 
     Raises:
         CoreError: `bundle.bad_config`, `bundle.format_too_new`, `checkpoint.no_outside_label`,
@@ -70,7 +70,13 @@ def read_config(text: str, path: str) -> ModelConfig:
 
 @dataclass(frozen=True)
 class BundleInfo:
-    """A bundle that was found whole: where it is, its identity, its config."""
+    """A bundle that passed the check of its files.
+
+    Attributes:
+        path: the bundle's folder.
+        digest: SHA-256 in hexadecimal, the model's identity.
+        config: the model's config.
+    """
 
     path: Path
     digest: str
@@ -78,7 +84,10 @@ class BundleInfo:
 
 
 def read_info(path: str | Path) -> BundleInfo:
-    """Check a bundle's files against their digests and read its config. Needs no torch.
+    """Check a bundle's files against their digests and read its config, without importing torch.
+
+    Args:
+        path: the bundle's folder.
 
     Raises:
         CoreError: `bundle.not_found`, `bundle.missing_file`, `bundle.digest_mismatch`,
@@ -102,7 +111,11 @@ def read_info(path: str | Path) -> BundleInfo:
 
 
 def read_packer(path: str | Path, config: ModelConfig) -> Packer:
-    """Return the packer of the bundle in `path`.
+    """Return the packer of a bundle.
+
+    Args:
+        path: the bundle's folder.
+        config: its config.
 
     Raises:
         CoreError: `bundle.bad_file`.
@@ -115,7 +128,11 @@ def read_packer(path: str | Path, config: ModelConfig) -> Packer:
 
 
 def write_digests(path: str | Path) -> str:
-    """Write digests.json over a folder that holds the other files; return the model's digest."""
+    """Write the digests.json of a bundle and return the model's digest.
+
+    Args:
+        path: a folder that holds the other files.
+    """
     path = Path(path)
     digests = {name: _sha256(path / name) for name in (CONFIG, WEIGHTS, TOKENIZER)}
     (path / DIGESTS).write_text(json.dumps(digests, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Holds a bundle's config against the names and shapes of its weights, which cost a look at the file's first bytes.
+"""Comparison of a bundle's config with the names and shapes of its weights, read from the header of the weight file.
 
-A config may ask for any number of layers, tokens or labels. Its numbers are compared with the weights before a network
-is built, and what is built is counted, so that a mismatch costs no more than the weights themselves would.
+A config may contain any number of layers, tokens or labels. Its numbers are compared with the weights before a network
+is built, and weights are counted during the build, so that a mismatch never takes more memory than the weights would.
 """
 
 import json
@@ -19,24 +19,27 @@ if TYPE_CHECKING:
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-#: Bytes of the longest list of names and shapes, as safetensors itself has it.
+#: Maximum size of the header in bytes, the limit of safetensors itself.
 _MAX_HEADER = 100_000_000
-#: What an encoder is built with and a bundle's network goes without, such as a pooler.
+#: Allowance for weights that an encoder is built with but a bundle's network lacks, such as those of a pooler.
 _SPARE_WEIGHTS = 32
-#: The largest number of an encoder's config that no weight is as long as: angles of rotary positions reach a million.
+#: Limit for numbers in an encoder's config that exceed all weight sizes: rotary angles can reach a million.
 _MAX_NUMBER = 1 << 24
-#: Words of the longest entity that no weight is as long as.
+#: Limit for `entity_max_length`, in words, where it exceeds all weight sizes.
 _MAX_LENGTH = 1024
-#: Names that configs of encoders have for what decides the size of a network before a weight is made.
+#: Names in encoder configs for the numbers that determine the size of a network.
 _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_hidden_groups", "inner_group_num")
 _WIDTHS = ("hidden_size", "dim", "d_model", "n_embd", "emb_dim", "embedding_size", "intermediate_size", "hidden_dim")
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each weight in a safetensors file, by name. Reads no weight.
+    """Return the shape of each weight in a safetensors file, by name, without reading weights.
+
+    Args:
+        path: the file.
 
     Raises:
-        UnusableError: with the reason.
+        UnusableError: the header can't be read.
     """
     with wrap_errors("it can't be read as weights"), path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -47,14 +50,14 @@ def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def check_sizes(config: "ModelConfig", shapes: Shapes) -> None:
-    """Refuse a config whose numbers are larger than what its weights can be for. Needs no torch.
+    """Check that the numbers of a config are not too large for its weights. Does not import torch.
 
     Args:
-        config: checked by `check_config`.
-        shapes: of the weights.
+        config: a config that has passed `check_config`.
+        shapes: shape of each weight, by name.
 
     Raises:
-        UnusableError: with the number and the limit.
+        UnusableError: a number is too large; names the number and the limit.
     """
     encoder = config.encoder
     longest = max((size for shape in shapes.values() for size in shape), default=0)
@@ -62,7 +65,7 @@ def check_sizes(config: "ModelConfig", shapes: Shapes) -> None:
     if encoder["vocab_size"] not in rows:
         raise UnusableError(f"encoder.vocab_size is {encoder['vocab_size']}, and no weight has as many rows")
     limits = dict.fromkeys(_WIDTHS, longest) | dict.fromkeys(_LAYERS, len(shapes))
-    # Models with rotary positions have no weights for them.
+    # Models with rotary positions don't have weights for them.
     if positions := [shape[0] for name, shape in shapes.items() if "position_embeddings" in name and len(shape) == 2]:
         limits["max_position_embeddings"] = max(positions)
     limits["num_labels"] = longest
@@ -79,7 +82,7 @@ def check_sizes(config: "ModelConfig", shapes: Shapes) -> None:
 
 
 def _numbers(values: object, name: str = "") -> Iterator[tuple[str, int]]:
-    """Yield the whole numbers in a config's values, each with its key."""
+    """Yield (key, value) for each integer in a config, at any depth."""
     if type(values) is int:
         yield name, values
     elif isinstance(values, dict):
@@ -92,12 +95,12 @@ def _numbers(values: object, name: str = "") -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def no_more_weights(shapes: Shapes, path: str | Path) -> Iterator[None]:
-    """Stop this thread from building a network with more weights, or larger ones, than a file has.
+    """Prevent the current thread from building a network with more or larger weights than a file has.
 
-    A weight is counted before it is first written to, so that one that is too large takes no memory.
+    A weight is counted before it is first written to, so that a weight that is too large does not take memory.
 
     Args:
-        shapes: of the weights in the file, by name.
+        shapes: shape of each weight in the file, by name.
         path: the bundle's folder, for the error.
 
     Raises:
@@ -125,15 +128,15 @@ def no_more_weights(shapes: Shapes, path: str | Path) -> Iterator[None]:
 
 
 def check_shapes(expected: Shapes, found: Shapes, path: str | Path) -> None:
-    """Refuse weights of other names or shapes than expected.
+    """Check that weights have the expected names and shapes.
 
     Args:
-        expected: as the config says.
-        found: in the file of weights.
+        expected: shapes of the network that the config describes, by name.
+        found: shapes in the weight file, by name.
         path: the bundle's folder, for the error.
 
     Raises:
-        CoreError: `bundle.weights_mismatch`, with the first names that differ.
+        CoreError: `bundle.weights_mismatch` with the first names that differ.
     """
     if expected != found:
         differing = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))

@@ -1,4 +1,4 @@
-"""Writes model bundles."""
+"""Writing of model bundles."""
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,9 +22,12 @@ TORCH_DTYPES = {name: getattr(torch, name) for name in WEIGHT_DTYPES}
 
 
 def check_output(path: str | Path) -> None:
-    """Refuse what is no local folder, holds something or can't be written, before any work is done for it.
+    """Check before any work that a path is a local folder that is empty or can be created, and is writable.
 
-    Leaves nothing behind: folders made to find out are removed again.
+    Leaves nothing behind: folders created for the check are removed.
+
+    Args:
+        path: the folder to write to.
 
     Raises:
         CoreError: `bundle.output_exists`, `bundle.output_not_writable`.
@@ -57,14 +60,17 @@ def save_bundle(
     dtype: str = "float32",
     files: Mapping[str, str] | None = None,
 ) -> str:
-    """Write a bundle and return the model's digest. What ends it early, an interrupt too, leaves nothing behind.
+    """Write a bundle and return the model's digest. On failure or interrupt, nothing is left behind.
 
     Args:
         path: a folder that doesn't exist or is empty.
-        config, network, tokenizer: the model.
+        config: the model's config.
+        network: the model's network.
+        tokenizer: the model's tokenizer.
         card: text of README.md.
-        dtype: "float32", or "float16" for half the size (weights are computed with in float32).
-        files: texts that stand beside the card, by name, such as its drawings. No part of the model's identity.
+        dtype: number type of the stored weights: "float32", or "float16" for half the size (computations remain in
+            float32).
+        files: other texts by file name, such as the card's drawings; not part of the model's identity.
 
     Raises:
         CoreError: `bundle.output_exists`, `bundle.output_not_writable`, `bundle.nan_weight`.
@@ -89,10 +95,14 @@ def save_bundle(
 
 @contextmanager
 def whole_or_nothing(path: Path, names: Iterable[str]) -> Iterator[None]:
-    """Make the folder `path`; if its files aren't finished, take away those under `names`, and the folder.
+    """Create a folder; if the block fails, remove its files and the folders that were created.
+
+    Args:
+        path: the folder.
+        names: names of the files that the block writes.
 
     Raises:
-        CoreError: `bundle.output_not_writable`, with what kept them from being.
+        CoreError: `bundle.output_not_writable` with the reason, in place of any other error of the block.
     """
     made = _missing(path)
     try:
@@ -106,23 +116,31 @@ def whole_or_nothing(path: Path, names: Iterable[str]) -> Iterator[None]:
             with suppress(OSError):
                 folder.rmdir()
         if isinstance(error, Exception) and not isinstance(error, CoreError):
-            # A full disk is an OSError, a SafetensorError or, from tokenizers, a bare one.
+            # A full disk raises OSError, SafetensorError or, in tokenizers, a plain Exception.
             raise CoreError("bundle.output_not_writable", path=path, reason=error) from error
         raise
 
 
 def _missing(path: Path) -> list[Path]:
-    """Return the folders that `path` takes and that are not there, the innermost first."""
+    """Return the missing folders of `path`, innermost first."""
     return [folder for folder in (path, *path.parents) if not folder.exists()]
 
 
 def stored_dtype(path: str | Path) -> str:
-    """Return how a bundle's weights are stored, one of `WEIGHT_DTYPES`."""
+    """Return the number type of a bundle's stored weights, "float32" or "float16".
+
+    Args:
+        path: the bundle's folder.
+    """
     kinds = {weight.dtype for weight in load_file(Path(path) / WEIGHTS).values()}
     return "float16" if kinds == {torch.float16} else "float32"
 
 
 def encoder_facts(config: PretrainedConfig) -> dict[str, Any]:
-    """Return what a bundle keeps of an encoder's transformers config: no names, no paths, no labels, no code."""
+    """Return an encoder's transformers config as a bundle stores it, without names, paths, labels and code.
+
+    Args:
+        config: the encoder's config.
+    """
     names = ("architectures", "id2label", "label2id", "transformers_version")
     return {key: value for key, value in without_code(config.to_dict()).items() if key not in names}

@@ -1,4 +1,4 @@
-"""The model that comes with the package: its files, and where they are."""
+"""The model that is bundled with the package: its files and their location."""
 
 from pathlib import Path
 
