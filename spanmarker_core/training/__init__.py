@@ -1,4 +1,4 @@
-"""Training of span models on annotated sentences, by one process or several."""
+"""Training of span models on annotated sentences, in one or more processes."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a name when it is first used: settings are checked without torch."""
+    """Import a name when it is first used, so that settings can be checked without importing torch."""
     if name in _HOMES:
         return getattr(import_module(f"spanmarker_core.training.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,9 +1,9 @@
-"""The folder beside a bundle in which its training keeps checkpoints, so that the same command goes on from them.
+"""The folder beside a bundle that holds the checkpoints of its training, from which the same command resumes.
 
 <output>.training/
-    lock                    held by the process that trains, so that no two do
-    run.json                what the run learns from and how: a run of anything else doesn't go on from here
-    checkpoint-<step>/      as transformers' Trainer writes it, and `whole` once all of it is there
+    lock                    held by the training process, so that only one process can train
+    run.json                identity of the run: data and settings; another run does not resume from here
+    checkpoint-<step>/      written by transformers' Trainer; contains `whole` once it is complete
     bundle/                 the bundle while it is written
 """
 
@@ -25,7 +25,7 @@ _LOCK, RUN, _WHOLE, _BUNDLE = "lock", "run.json", "whole", "bundle"
 
 
 class TrainingFolder:
-    """Checkpoints of one run; a context, at whose end another run may take the folder.
+    """Checkpoints of one run, as a context manager that releases the folder at the end.
 
     Args:
         output: the bundle's folder.
@@ -46,13 +46,13 @@ class TrainingFolder:
             self._lock = None
 
     def open(self, identity: Mapping[str, Any]) -> Path | None:
-        """Begin a run, or find where it broke off.
+        """Start a run, or find the last checkpoint of an interrupted one.
 
         Args:
-            identity: what makes it this run, as JSON values.
+            identity: identity of the run, as JSON values.
 
         Returns:
-            The last whole checkpoint, if there is one.
+            The last complete checkpoint; None if there is none.
 
         Raises:
             CoreError: `training.changed`, `training.folder_not_writable`, `training.in_use`.
@@ -75,19 +75,19 @@ class TrainingFolder:
         return max(whole, key=_step, default=None)
 
     def is_foreign(self) -> bool:
-        """Tell whether the folder is there and holds what no training wrote: `publish` would remove it."""
+        """Return whether the folder exists and was not created by a training run; `publish` would remove it."""
         if not self.path.exists():
             return False
         try:
             return b'"dev data"' not in (self.path / RUN).read_bytes()
         except FileNotFoundError:
-            # A training that is just beginning, or that was ended there.
+            # A training that has just started or was interrupted there.
             return any(each.name not in (_LOCK, f"{RUN}.part") for each in self.path.iterdir())
         except OSError:
             return True
 
     def _take(self) -> None:
-        """Hold the lock until this process ends, however it does: launchers that are killed leave theirs running."""
+        """Hold the lock until this process ends for any reason: a killed launcher leaves its processes running."""
         self._lock = (self.path / _LOCK).open("a")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,7 +98,13 @@ class TrainingFolder:
                 raise
 
     def keep(self, step: int, best_step: int | None, seconds: float) -> None:
-        """Say that a checkpoint is whole and how long the run took to it, and remove all others but the best."""
+        """Mark a checkpoint as complete, and remove all others except the best.
+
+        Args:
+            step: step of the checkpoint.
+            best_step: step of the best checkpoint; None if there is none yet.
+            seconds: training time of the run up to the checkpoint.
+        """
         checkpoint = self.path / f"checkpoint-{step}"
         _write(checkpoint / _WHOLE, f"{seconds:.3f}")
         for path in self.path.glob("checkpoint-*"):
@@ -107,11 +113,11 @@ class TrainingFolder:
 
     @property
     def bundle(self) -> Path:
-        """Where the bundle is written before it is published."""
+        """Folder in which the bundle is written before it is published."""
         return self.path / _BUNDLE
 
     def publish(self) -> None:
-        """Move the finished bundle to its place and remove all else.
+        """Move the finished bundle to the output and remove this folder.
 
         Raises:
             CoreError: `bundle.output_not_writable`.
@@ -120,7 +126,7 @@ class TrainingFolder:
             self.output.parent.mkdir(parents=True, exist_ok=True)
             try:
                 os.replace(self.bundle, self.output)
-            except OSError:  # The output is a mounted folder, which nothing can be moved onto.
+            except OSError:  # The output is a mount point, which cannot be replaced.
                 shutil.copytree(self.bundle, self.output, dirs_exist_ok=True)
         except OSError as error:
             raise CoreError("bundle.output_not_writable", path=self.output, reason=error) from error
@@ -128,12 +134,20 @@ class TrainingFolder:
 
 
 def seconds_of(checkpoint: Path) -> float:
-    """Return how long a run took to a whole checkpoint."""
+    """Return the training time of a run up to a complete checkpoint, in seconds.
+
+    Args:
+        checkpoint: folder of the checkpoint.
+    """
     return float((checkpoint / _WHOLE).read_text(encoding="utf-8"))
 
 
 def step_of(checkpoint: Path, model: nn.Module) -> int:
-    """Return after which step a checkpoint was written, having held its weights against a model's.
+    """Return the step after which a checkpoint was written, after checking its weights against a model.
+
+    Args:
+        checkpoint: folder of the checkpoint.
+        model: the model to resume, whose weights must have the same names and shapes.
 
     Raises:
         CoreError: `training.bad_checkpoint`.
@@ -158,7 +172,7 @@ def _step(checkpoint: Path) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     part = path.with_name(f"{path.name}.part")
     with part.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -168,7 +182,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _differences(was: object, now: object, name: str = "") -> list[str]:
-    """Say in lines what differs between two JSON values."""
+    """Describe the differences between two JSON values, one per line."""
     if isinstance(was, dict) and isinstance(now, dict):
         return [
             line

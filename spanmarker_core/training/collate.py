@@ -1,4 +1,4 @@
-"""Numbers of windows -> a batch with the class of every candidate span, as the network and its loss take it."""
+"""Collation of windows into batches with training targets, in the form that the network and its loss take."""
 
 from collections import OrderedDict
 from typing import Any
@@ -17,18 +17,19 @@ from spanmarker_core.windows.packer import Windows
 
 
 class Examples:
-    """Makes batches of windows. Spans and their labels are made on demand, so windows cost as much as their tokens.
+    """Builder of batches. Spans and targets are created on demand, so that memory holds little more than the tokens.
 
     Args:
         source: the windows.
-        entity_max_length: words of the longest candidate span.
-        share: train on the spans at the first word of an entity and on this share of the others, drawn anew each
-            epoch; None trains on all.
-        seed: of draws.
-        negatives: train on the entities and on at most so many other spans of each window, drawn likewise.
-        boundary_smoothing: share of an entity's label that its neighbours get, see `targets.smoothed`.
-        tags: whether to tell the tags of words.
-        held_windows: windows of pools that are kept in memory, about.
+        entity_max_length: longest candidate span, in words.
+        share: train on the spans at the first word of an entity and on this share of the others, drawn in each epoch;
+            None trains on all spans.
+        seed: seed of the draws.
+        negatives: train on the entities and on at most this number of other spans of each window, drawn in each epoch;
+            None trains on all spans.
+        boundary_smoothing: share of an entity's label that its neighbours get, see `smoothed`.
+        tags: whether to add the tags of words.
+        held_windows: approximate number of windows to keep in memory, in whole pools.
     """
 
     def __init__(
@@ -55,20 +56,24 @@ class Examples:
         return len(self.source.n_tokens)
 
     def batch(self, numbers: np.ndarray, epoch: int = 0) -> dict[str, Any]:
-        """Return a batch of these windows, ordered by length, and what it should be told.
+        """Build a batch of windows, ordered by length, with its targets.
 
         Args:
-            numbers: int64, which windows; each once.
-            epoch: what the draw of spans depends on beside the window.
+            numbers: int64, distinct numbers of the windows.
+            epoch: number of the epoch; the draws of spans depend on it and on the window.
 
         Returns:
-            `{"batch": Batch, "labels": int64 [n_spans], "gate": float32 [n_words, 2], "asked": float32 [n_words, 2]}`:
-            the class of each span, or with smoothing float32 [n_spans, n_classes], how much it is of each; whether an
-            entity starts and whether one ends at each word; 1 where the gate is
-            asked that. It is asked at the first words of candidate spans, and at the last words of those whose
-            every span of up to `entity_max_length` words begins in the window's own words, so that its entities are
-            known here: all, but for some at the cuts of sentences longer than a window. With tags also
-            `{"tags": int64 [n_words], "chains": int64 [n_words]}`, see `targets.word_tags` and `targets.chains`.
+            A dict with
+
+            - "batch": Batch;
+            - "labels": int64 [n_spans], class of each span; with boundary smoothing float32 [n_spans, n_classes], share
+              of each class;
+            - "gate": float32 [n_words, 2], whether an entity starts, and whether one ends, at each word;
+            - "asked": float32 [n_words, 2], 1 where the gate is trained: for starts, the first words of candidate
+              spans; for ends, the last words of candidate spans, if every span of up to `entity_max_length` words that
+              ends there begins in the window's own words, so that all entities that end there are known. This holds
+              except at some cuts of sentences longer than a window;
+            - "tags" and "chains", only if `tags` is set: int64 [n_words] each, see `word_tags` and `chains`.
         """
         windows, gold, numbers = self._windows(numbers)
         spans = candidate_spans(windows, self.entity_max_length)
@@ -104,7 +109,7 @@ class Examples:
         return example
 
     def _windows(self, numbers: np.ndarray) -> tuple[Windows, Gold, np.ndarray]:
-        """Return windows from the shortest to the longest, what is in them, and their numbers."""
+        """Return windows from the shortest to the longest, their entities, and their numbers."""
         lengths = self.source.n_tokens[numbers]
         numbers = numbers[np.lexsort((numbers, lengths))]
         pools = np.searchsorted(self.source.pool_offsets, numbers, "right") - 1
@@ -124,7 +129,7 @@ class Examples:
         return together, Gold(window, start, end, label), numbers
 
     def _pool(self, pool: int) -> tuple[Windows, Gold, np.ndarray]:
-        """Return a pool and where the entities of each of its windows begin; the last ones read are at hand."""
+        """Return a pool and the offsets of its windows' entities; recently used pools are cached."""
         if pool in self._pools:
             self._pools.move_to_end(pool)
             return self._pools[pool]
@@ -136,10 +141,10 @@ class Examples:
         return self._pools[pool]
 
     def _knows_ends(self, windows: Windows) -> np.ndarray:
-        """Tell at which words the window owns all spans that end there, bool [n_words]."""
+        """Return the words for which the window owns all spans that end there, as a mask, bool [n_words]."""
         owned = ragged_offsets(windows.word_tag)
         word = np.arange(len(windows.word_index))
         window_start = np.repeat(windows.word_offsets[:-1], np.diff(windows.word_offsets))
-        before = np.minimum(windows.word_index, self.entity_max_length - 1)  # words of the sentence to look back at
+        before = np.minimum(windows.word_index, self.entity_max_length - 1)  # of the sentence, that a span can include
         first = word - before
         return (first >= window_start) & (owned[word + 1] - owned[np.maximum(first, 0)] == before + 1)

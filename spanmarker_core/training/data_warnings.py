@@ -1,24 +1,28 @@
-"""What else to train with on given data. Each piece of advice names the measurement that it rests on."""
+"""Recommended settings for given training data. Each recommendation cites the measurement that supports it."""
 
 from spanmarker_core.architectures.options import Options
 from spanmarker_core.evaluation.scores.reach import LengthReport
 from spanmarker_core.training.settings import TrainingSettings
 
-#: Candidate spans for each entity from which on it was measured that the gate's training scores more than training on
+#: Smallest measured number of candidate spans per entity at which training with the gate scores higher than training on
 #: all spans (docs/quality.md, 250 and 500 sentences): fewnerd_inter_train36 has 78, ncbi_disease 181, wnut17 206.
 GATE_PAYS = 78
-#: Share of the entities that a shorter limit must reach: limits that reached 93 to 97 % cost no F1 that could be
-#: measured (docs/quality.md). It must also leave a tenth of the spans out, or there is little to gain.
+#: Minimum share of entities that a shorter limit must reach: limits that reached 93 to 97 % caused no measurable loss
+#: of F1 (docs/quality.md). The limit must also exclude a tenth of the spans, otherwise there is little to gain.
 SHORTER_REACHES, SHORTER_LEAVES = 0.95, 0.9
-#: Training sentences up to which it was measured that a threshold chosen on dev scores more on test.
+#: Largest measured number of training sentences at which a threshold chosen on dev scores higher on test.
 TUNING_PAYS = 1000
 
 
 def advice(report: LengthReport, settings: TrainingSettings) -> str:
-    """Return what to change in `settings` for the training data of `report`, a line each; "" if nothing.
+    """Return recommended changes of `settings` for some training data, one per line; "" if there are none.
 
-    The gate where it pays, since it saves most; else, for models with markers, what makes these fewer or cheaper. The
-    limit that reaches nearly all entities is the business of the report itself.
+    The gate is recommended where it pays off, since it saves the most time; otherwise, for models with markers, options
+    that make markers fewer or cheaper. A limit that reaches nearly all entities is suggested by the report itself.
+
+    Args:
+        report: entity lengths of the training data.
+        settings: the current settings.
 
     >>> report = LengthReport(8, {25: 100}, {1: 95, 2: 5}, {}, None)
     >>> [line.split(":")[1].split(".")[0] for line in advice(report, TrainingSettings()).splitlines()]

@@ -1,4 +1,4 @@
-"""What a training run learns from: windows and the entities in them, read pool by pool, and an index of sizes."""
+"""Training data: windows with their entities, read pool by pool, and the sizes of all windows in memory."""
 
 import json
 from collections.abc import Sequence
@@ -18,12 +18,13 @@ from spanmarker_core.windows.packer import Context, Packer, Windows
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """The entities of some windows that are candidate spans there, each once, in the window that owns its first word.
+    """Entities that are candidate spans of some windows, each once, in the window that owns its first word.
 
     Attributes:
-        window: int64 [n], rising: which window.
-        word_start, word_end: int32 [n], half-open, words of that window counted from 0.
-        label: int32 [n], into the source's `labels`. Spans may nest, cross, or stand here with several labels.
+        window: int64 [n], rising, index of the window.
+        word_start: int32 [n], first word, counted in the window from 0.
+        word_end: int32 [n], one past the last word.
+        label: int32 [n], index into `labels` of the data. Spans may nest, cross, or occur with several labels.
     """
 
     window: np.ndarray
@@ -34,15 +35,16 @@ class Gold:
 
 @runtime_checkable
 class TrainingWindows(Protocol):
-    """Windows to learn from. What a step needs of them to be planned is in memory; they are read a pool at a time.
+    """Training windows, read one pool at a time. The sizes needed to plan steps are in memory.
 
     Attributes:
-        n_tokens: int32 [n], tokens of each window.
-        n_candidates: int64 [n], its candidate spans, at least one: windows without any are left out.
-        pool_offsets: int64 [n_pools + 1]: windows that are read together.
-        labels: sorted, without "O".
-        summary: of the data.
-        digest: of content and of how it was packed: what a run that goes on compares.
+        n_tokens: int32 [n], number of tokens of each window.
+        n_candidates: int64 [n], number of candidate spans of each window, at least one: windows without any are
+            omitted.
+        pool_offsets: int64 [n_pools + 1], bounds of the pools, the windows that are read together.
+        labels: entity labels, sorted, without "O".
+        summary: summary of the data.
+        digest: digest of the content and of the packing, by which a resumed run recognises its data.
     """
 
     n_tokens: np.ndarray
@@ -53,27 +55,39 @@ class TrainingWindows(Protocol):
     digest: str
 
     def read(self, pool: int) -> tuple[Windows, Gold]:
-        """Return the windows of a pool and what is in them."""
+        """Read a pool.
+
+        Args:
+            pool: number of the pool.
+
+        Returns:
+            Its windows and their entities.
+        """
         ...
 
     def names(self, windows: np.ndarray) -> list[str]:
-        """Say where windows are from, such as "document d1, sentence 3", for messages."""
+        """Describe the origin of windows for messages, such as "document d1, sentence 3".
+
+        Args:
+            windows: int64, numbers of the windows.
+        """
         ...
 
 
 class SentenceWindows:
-    """Windows of annotated sentences in memory, as one pool.
+    """Windows of annotated sentences in memory, as a single pool.
 
     Args:
-        sentences: annotated; the sentences of a document next to each other, in order.
-        packer: encodes and packs them.
-        context: what a window shows around its sentence.
-        labels: classes without "O", sorted; None takes those that the sentences have.
+        sentences: annotated sentences, grouped by document and in order.
+        packer: packer that encodes the sentences and packs them into windows.
+        context: context policy of the windows.
+        labels: entity labels without "O", sorted; None takes the labels that occur in the sentences.
 
     Attributes:
-        unreachable: entities of at most `entity_max_length` words that no window holds as a candidate: they have too
-            many tokens, or none at an edge.
-        spans_of_several_labels: one class a span can be learned, the first by name.
+        unreachable: number of entities of at most `entity_max_length` words that are not candidates of any window: they
+            have too many tokens, or none at an edge.
+        spans_of_several_labels: number of additional labels of spans with more than one; a model can learn only one
+            class per span, the first by name.
 
     Raises:
         CoreError: `data.unknown_label`, `data.duplicate_sentence`, `data.no_windows`.
@@ -120,18 +134,26 @@ class SentenceWindows:
         return np.array(sorted(rows), np.int64).reshape(-1, 4)
 
     def read(self, pool: int) -> tuple[Windows, Gold]:
-        """Return all windows: there is one pool."""
+        """Return all windows, which form a single pool.
+
+        Args:
+            pool: number of the pool, 0.
+        """
         return self._windows, self._gold
 
     def names(self, windows: np.ndarray) -> list[str]:
-        """Say which sentence each window shows first of those that it is there for."""
+        """Describe the first sentence that each window owns.
+
+        Args:
+            windows: int64, numbers of the windows.
+        """
         owned = np.flatnonzero(self._windows.word_tag)
         first = owned[np.searchsorted(owned, self._windows.word_offsets[windows])]
         return [_name(self._sentences[number]) for number in self._windows.word_sentence[first].tolist()]
 
 
 def _gold(windows: Windows, entities: np.ndarray) -> Gold:
-    """Place entities (sentence, start, end, label; int64 [n, 4], sorted) in the windows that own their first words."""
+    """Align sorted entities (sentence, start, end, label; int64 [n, 4]) with the windows that own their first words."""
     owned = np.flatnonzero(windows.word_tag)
     keys = (windows.word_sentence[owned].astype(np.int64) << np.int64(32)) + windows.word_index[owned]
     by_key = np.argsort(keys)
@@ -146,7 +168,7 @@ def _gold(windows: Windows, entities: np.ndarray) -> Gold:
     whole = last < windows.word_offsets[window + 1]
     found, first, last, window = found[whole], first[whole], last[whole], window[whole]
     has_token = windows.word_token_end > windows.word_token_start
-    # Words of a sentence stand in its window without a gap, so its last word is where it should be, or another's.
+    # The words of a sentence are contiguous in its window, so the last word is at this position or missing.
     same = windows.word_sentence[last] == windows.word_sentence[first]
     kept = same & has_token[first] & has_token[last]
     found, first, last, window = found[kept], first[kept], last[kept], window[kept]
@@ -161,7 +183,10 @@ def _gold(windows: Windows, entities: np.ndarray) -> Gold:
 
 
 def check_distinct_sentences(sentences: Sequence[Sentence]) -> None:
-    """Refuse data in which two sentences have the same ids: their entities could not be told apart.
+    """Reject data in which two sentences have the same ids, since their entities could not be distinguished.
+
+    Args:
+        sentences: the sentences.
 
     Raises:
         CoreError: `data.duplicate_sentence`.
@@ -175,7 +200,11 @@ def check_distinct_sentences(sentences: Sequence[Sentence]) -> None:
 
 
 def sentences_digest(sentences: Sequence[Sentence]) -> str:
-    """Return a digest of sentences, their ids and entities."""
+    """Return a digest of sentences, their ids and entities.
+
+    Args:
+        sentences: the sentences.
+    """
     digest = blake2b(digest_size=16)
     for sentence in sentences:
         entities = [(entity.start, entity.end, entity.label) for entity in sentence.entities]

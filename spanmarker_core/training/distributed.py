@@ -1,4 +1,4 @@
-"""The processes of one run: what each works on, what one does for all, and what they tell each other."""
+"""Coordination of the processes of a run: ranks, work done by one process for all, and exchange of values."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,22 +9,26 @@ import torch.distributed as dist
 
 Value = TypeVar("Value")
 
-#: How long processes wait for one that works for all: to score long data and write the bundle.
+#: Timeout of processes that wait while one scores a large data set or writes the bundle.
 PATIENCE = timedelta(hours=24)
 
 
 def rank() -> int:
-    """Return this process's number, from 0."""
+    """Return the number of this process, from 0."""
     return dist.get_rank() if _several() else 0
 
 
 def world_size() -> int:
-    """Return how many processes there are."""
+    """Return the number of processes."""
     return dist.get_world_size() if _several() else 1
 
 
 def gather(value: Value) -> list[Value]:
-    """Return the values of all processes, in their order, to each of them."""
+    """Return the values of all processes, in order of rank, to each of them.
+
+    Args:
+        value: value of this process; it must be picklable.
+    """
     if not _several():
         return [value]
     values: list[Value | None] = [None] * dist.get_world_size()
@@ -33,7 +37,11 @@ def gather(value: Value) -> list[Value]:
 
 
 def on_rank_zero(work: Callable[[], Value]) -> Value:
-    """Let the first process work, and all have the result; what it raises, all raise."""
+    """Run a function in the first process and return its result in all; an exception is raised in all.
+
+    Args:
+        work: the function.
+    """
     if not _several():
         return work()
     told: list[tuple[Value | None, BaseException | None]] = [(None, None)]
@@ -50,13 +58,13 @@ def on_rank_zero(work: Callable[[], Value]) -> Value:
 
 
 def wait_for_all() -> None:
-    """Return when all processes have come here."""
+    """Wait until all processes have called this function."""
     if _several():
         dist.barrier(group=_group())
 
 
 def leave() -> None:
-    """Part from the other processes."""
+    """Leave the process group."""
     if _several():
         _group.cache_clear()
         dist.destroy_process_group()
@@ -64,7 +72,7 @@ def leave() -> None:
 
 @cache
 def _group() -> dist.ProcessGroup:
-    """Return the processes as they tell each other things: by CPU, and with patience."""
+    """Return a CPU process group with a long timeout, for the exchange of Python objects."""
     return dist.new_group(backend="gloo", timeout=PATIENCE)
 
 

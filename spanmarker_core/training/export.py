@@ -1,4 +1,4 @@
-"""The end of a training run: measure the model as it is stored, tell its facts, write card and bundle."""
+"""Export of a trained model: evaluation of the weights as stored, collection of facts, writing of card and bundle."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -26,7 +26,14 @@ from spanmarker_core.training.settings import TrainingSettings
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a run made: the model's digest, its dev scores, steps and seconds."""
+    """Result of a training run.
+
+    Attributes:
+        digest: digest of the model.
+        dev: scores on dev.
+        steps: number of optimiser steps.
+        seconds: duration of the training.
+    """
 
     digest: str
     dev: EvaluationResult
@@ -48,24 +55,26 @@ def finish(
     facts: dict[str, object],
     log: Callable[[str], None],
 ) -> TrainingResult:
-    """Score a trained model on dev, and on test if there is any, and write it with its card as a bundle.
+    """Evaluate a trained model on dev, and on test if there is any, and write it as a bundle with its card.
 
     Args:
         tagger: the trained model.
-        summary: of the training data.
-        dev_sentences, test_sentences: annotated; test may be empty.
+        summary: summary of the training data.
+        dev_sentences: annotated sentences for tuning thresholds and for evaluation.
+        test_sentences: annotated sentences for evaluation; may be empty.
         output: the bundle's folder; must not exist or be empty.
-        settings: of the run.
-        steps, seconds: how long it was.
-        history: what the trainer logged (`trainer.state.log_history`), for the card.
-        facts: what else the card should tell.
-        log: takes lines about progress.
+        settings: settings of the run.
+        steps: number of optimiser steps.
+        seconds: duration of the training.
+        history: log of the trainer (`trainer.state.log_history`), for the card.
+        facts: additional facts for the card.
+        log: receives lines about progress.
 
     Raises:
-        CoreError: `bundle.*`, where the bundle can't be written.
+        CoreError: `bundle.output_exists`, `bundle.output_not_writable`, `bundle.nan_weight`.
     """
     config, network = tagger.config, tagger.network
-    # The figures are those of the weights as they are stored.
+    # Evaluate the weights with the precision in which they are stored.
     network.to(TORCH_DTYPES[settings.weight_dtype]).to(torch.float32)
     network.eval()
     if config.gate is not None:
@@ -85,7 +94,7 @@ def finish(
     for split, result in results.items():
         measured |= _scores(split, result)
     config = replace(config, facts={**facts, **measured})
-    # The card alone tells these: the config is the model's identity, in which clock and machine have no part.
+    # These facts are for the card only: the config is the model's identity, independent of time and machine.
     told = {
         "data": summary.to_json(),
         "log": log_rows(history),
@@ -100,13 +109,23 @@ def finish(
 
 
 def density_facts(tagger: Tagger, dev: Sequence[Sentence]) -> dict[str, Any]:
-    """Return the fact `density`, which run reports hold a corpus against; nothing where dev is too small for it."""
+    """Return the fact `density`, with which run reports compare a corpus; an empty dict if dev is too small.
+
+    Args:
+        tagger: the trained model.
+        dev: annotated dev sentences.
+    """
     found = measure_density(tagger, dev)
     return {} if found is None else {"density": found.to_json()}
 
 
 def gate_curve(tagger: Tagger, dev: Sequence[Sentence]) -> list[dict[str, float]]:
-    """Return what the gate does on annotated sentences at each of `THRESHOLDS`, of the spans that pass the lowest."""
+    """Return the gate's curve on annotated sentences at `THRESHOLDS`, computed from the spans that pass the lowest one.
+
+    Args:
+        tagger: the trained model.
+        dev: annotated dev sentences.
+    """
     lowest = Tagger(
         tagger.config, tagger.packer, tagger.network, tagger.device, tagger.dtype, gate_threshold=THRESHOLDS[0]
     )
@@ -115,7 +134,7 @@ def gate_curve(tagger: Tagger, dev: Sequence[Sentence]) -> list[dict[str, float]
 
 
 def _with_gate_threshold(tagger: Tagger, dev: Sequence[Sentence]) -> tuple[ModelConfig, Tagger]:
-    """Return the config with the gate's curve on dev and the best threshold on it, and a tagger that has it."""
+    """Return the config with the gate's curve on dev and its best threshold, and a tagger that uses this threshold."""
     config, curve = tagger.config, gate_curve(tagger, dev)
     threshold = best_threshold(curve)
     config = replace(config, gate={**(config.gate or {}), "threshold": threshold, "curve": curve})
@@ -125,7 +144,7 @@ def _with_gate_threshold(tagger: Tagger, dev: Sequence[Sentence]) -> tuple[Model
 def _with_score_threshold(
     tagger: Tagger, dev: Sequence[Sentence], log: Callable[[str], None]
 ) -> tuple[ModelConfig, Tagger]:
-    """Return the config with the score threshold of the best F1 on dev, none if none is better, and its tagger."""
+    """Return the config with the score threshold of best F1 on dev (none if that is not better), and its tagger."""
     curve, scorer = ThresholdCurve(), SpanScorer(tagger.config.entity_max_length)
     for predicted in predict(tagger, dev):
         gold = set(predicted.sentence.entities)

@@ -1,9 +1,9 @@
-"""Fits a gate to a finished model: what the model finds in unlabelled text teaches which words matter.
+"""Fitting of a gate to a finished model: the model's entities in unlabelled text show which words matter.
 
-The model scores every span of some text once. A word should start (end) spans as much as the best span that starts
-(ends) there is an entity to the model, 1 - P(O); the gate learns this from the text states that the model makes
-anyway, which stay as they are. Its threshold is the highest at which the target share of the model's entities
-passes, in documents that the gate never saw.
+The model scores every span of some text once. The target of a word's start (end) is the highest entity probability,
+1 - P(O), of any span that starts (ends) there. The gate learns it from the text states that the model computes anyway,
+without changing them. Its threshold is the highest that the target share of the model's entities passes, measured in
+documents that were not used for fitting.
 """
 
 import math
@@ -28,13 +28,13 @@ from spanmarker_core.models.gate import GATE_WIDTH, Gate, gate_targets
 from spanmarker_core.spans.candidates import count_candidates
 from spanmarker_core.windows.packer import Windows
 
-#: Thresholds of the curve. At 0 every span passes: the model without its gate.
+#: Thresholds of the curve. At 0 every span passes, as without a gate.
 CURVE = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 
-#: Shares of the words that the gate is fitted to, and that say when to stop; the others set the threshold.
+#: Shares of the words used for fitting and for early stopping; the rest determines the threshold.
 FIT_SHARE, VALIDATION_SHARE = 0.6, 0.1
 
-#: Fewer entities in the text that sets the threshold would make its recall a guess.
+#: Minimum number of entities in the text that determines the threshold; with fewer, its recall would be a guess.
 MIN_ENTITIES = 50
 
 _STEPS, _CHECK_EVERY, _PATIENCE, _BATCH_WORDS, _RATE = 2000, 50, 6, 1024, 1e-3
@@ -43,11 +43,12 @@ _SEED = 42
 
 @dataclass(frozen=True)
 class FittedGate:
-    """What a fit came to.
+    """Result of a fit.
 
     Attributes:
-        config: the model's config with the gate, and facts about it.
-        n_entities, n_passing: the ungated model's entities in held-out text, and those of them that pass.
+        config: the model's config with the gate and facts about it.
+        n_entities: number of the ungated model's entities in held-out text.
+        n_passing: number of those entities that pass the gate.
     """
 
     config: ModelConfig
@@ -60,8 +61,8 @@ class _WordExamples:
     """Words at which a candidate span starts or ends.
 
     Attributes:
-        states: float16 [n, 2 · hidden], what the gate reads.
-        targets: float32 [n, 2].
+        states: float16 [n, 2 · hidden], input of the gate.
+        targets: float32 [n, 2], targets of start and end.
         counts: float32 [n, 2], 1 where spans start and end, else 0.
     """
 
@@ -78,21 +79,21 @@ def fit_gate(
     weight_dtype: str = "float32",
     log: Callable[[str], None] = print,
 ) -> FittedGate:
-    """Fit a gate to `model` and put it into its network.
+    """Fit a gate to a model and add it to its network.
 
     Args:
-        model: a loaded model that scores every span. Its network gets the gate, and it is left at threshold 0.
-        windows: unlabelled text, packed as the model is to tag it. Sentences of all documents have different numbers.
-        target_recall: least share of the ungated model's entities that must pass, over 0 and up to 1.
-        annotated: sentences with gold entities, the sentences of a document next to each other. The curve then tells
-            recall of gold and F1 on them, and the target holds for the model's entities in them too.
-        weight_dtype: how weights are to be stored, one of `bundle.config.WEIGHT_DTYPES`; the gate's are rounded to that
-            before anything is measured.
-        log: takes lines about progress.
+        model: a loaded model that scores every span. Its network gets the gate; its gate threshold is set to 0.
+        windows: unlabelled text, packed as for tagging. Every sentence of all documents has its own number.
+        target_recall: minimum share of the ungated model's entities that must pass, above 0 and up to 1.
+        annotated: sentences with gold entities, grouped by document. With them, the curve includes recall of gold and
+            F1, and the target also applies to the model's entities in them.
+        weight_dtype: format of stored weights, a name in `WEIGHT_DTYPES`; the gate's weights are rounded to it before
+            any measurement.
+        log: receives lines about progress.
 
     Raises:
-        CoreError: `gate.no_choice`, `gate.too_few_documents`, `gate.too_few_entities`; `data.no_common_label` for gold
-            of other labels.
+        CoreError: `gate.no_choice`, `gate.too_few_documents`, `gate.too_few_entities`; `data.no_common_label` if the
+            model knows none of the gold labels.
     """
     check_gateable(model.config)
     config, network = replace(model.config, gate=None), cast(Any, model.network)
@@ -132,14 +133,14 @@ def fit_gate(
 
 
 def _parts(windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Deal whole documents out at random -> the windows to fit to, to stop by, and held out."""
+    """Split whole documents at random into the windows for fitting, for early stopping, and held out."""
     documents, numbers = np.unique(windows.document, return_inverse=True)
     if len(documents) < 3:
         raise CoreError("gate.too_few_documents", found=len(documents), limit=3)
     n_words = np.bincount(numbers, np.diff(windows.word_offsets))
     order = np.random.default_rng(_SEED).permutation(len(documents))
     dealt = np.cumsum(n_words[order]) / max(1, n_words.sum())
-    # Each part has one document at least.
+    # Each part has at least one document.
     first = np.clip(np.searchsorted(dealt, FIT_SHARE, "right"), 1, len(documents) - 2)
     second = np.clip(np.searchsorted(dealt, FIT_SHARE + VALIDATION_SHARE, "right"), first + 1, len(documents) - 1)
     part = np.empty(len(documents), np.int64)
@@ -150,7 +151,7 @@ def _parts(windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @torch.no_grad()
 def _words(model: Tagger, windows: Windows) -> _WordExamples:
-    """Score every span of `windows`; return the words at their edges, and what the gate should say of them."""
+    """Score every span of `windows`; return the words at their boundaries with the targets of the gate."""
     states, targets, counts = [], [], []
     network = cast(Any, model.network)
     for scored in model.score_batches(windows):
@@ -171,10 +172,10 @@ def _words(model: Tagger, windows: Windows) -> _WordExamples:
 
 
 def _fit(words: _WordExamples, validation: _WordExamples) -> Gate:
-    """Return the gate that does best on `validation`, on the CPU."""
+    """Return the gate with the lowest loss on `validation`, on the CPU."""
     values = words.states.float()
     mean, spread = values.mean(dim=0), values.std(dim=0)
-    # Folded into the weights, a state that hardly varies would make one too large to store.
+    # A nearly constant state would give a weight too large to store once the scale is folded into the weights.
     spread = spread.clamp_min(max(1e-6, 1e-3 * float(spread.median())))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)
@@ -203,7 +204,7 @@ def _fit(words: _WordExamples, validation: _WordExamples) -> Gate:
 
 
 def _loss(gate: Gate, standard: Tensor, targets: Tensor, counts: Tensor) -> Tensor:
-    tokens = torch.arange(2 * len(standard))  # each word's two states, one after the other
+    tokens = torch.arange(2 * len(standard))  # the two states of each word are adjacent
     logits = gate(standard.view(len(tokens), -1), tokens[::2], tokens[1::2])
     losses = nn.functional.binary_cross_entropy_with_logits(logits, targets, counts, reduction="sum")
     return losses / counts.sum().clamp_min(1)
@@ -211,7 +212,7 @@ def _loss(gate: Gate, standard: Tensor, targets: Tensor, counts: Tensor) -> Tens
 
 @torch.no_grad()
 def _take_raw(gate: Gate, mean: Tensor, spread: Tensor) -> Gate:
-    """Turn a gate of standardised states into the same one of states as they are."""
+    """Convert a gate of standardised states into the equivalent gate of raw states."""
     gate.hidden.weight.div_(spread)
     gate.hidden.bias.sub_(gate.hidden.weight @ mean)
     return gate
@@ -224,7 +225,7 @@ def _check_labels(annotated: list[Sentence], config: ModelConfig) -> None:
 
 
 def _point(scores: list[GateScores], threshold: float) -> dict[str, float]:
-    """Return a point of the curve: kept spans and recall of the model on plain text, the rest on annotated text."""
+    """Return a point of the curve: spans kept and recall of the model on plain text, the rest on annotated text."""
     point = scores[0].at(threshold)
     for on_gold in scores[1:]:
         found = on_gold.at(threshold)
@@ -233,7 +234,7 @@ def _point(scores: list[GateScores], threshold: float) -> dict[str, float]:
 
 
 def _below(threshold: float) -> float:
-    """Round down to three digits: what is met in another batch, with other last digits, must still pass.
+    """Round down to three significant digits, so that scores still pass if their last digits differ in another batch.
 
     >>> _below(0.012345), _below(0.5), _below(0.0)
     (0.0123, 0.499, 0.0)

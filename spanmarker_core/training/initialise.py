@@ -1,4 +1,4 @@
-"""A new model around a pretrained encoder."""
+"""Initialisation of a new model from a pretrained encoder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,18 +33,20 @@ from spanmarker_core.windows.packer import Packer
 def new_model(
     encoder_path: str | Path, labels: Sequence[str], settings: TrainingSettings
 ) -> tuple[ModelConfig, nn.Module, Tokenizer]:
-    """Build an untrained model on a pretrained encoder in a local folder.
+    """Build an untrained model on a pretrained encoder.
 
     Args:
-        encoder_path: a transformers encoder (safetensors) with a fast tokenizer.
-        labels: entity types, without "O".
-        settings: limits and policies that the bundle will carry.
+        encoder_path: local folder of a transformers encoder (safetensors) with a fast tokenizer.
+        labels: entity labels, without "O".
+        settings: limits and policies of the bundle.
 
     Returns:
         (config, network, tokenizer).
 
     Raises:
-        CoreError: `encoder.*`, with what is wrong with the encoder, the limits or the labels.
+        CoreError: `encoder.not_found`, `encoder.unreadable`, `encoder.no_fast_tokenizer`, `encoder.no_position_ids`,
+            `encoder.not_independent`, `encoder.too_few_layers`, `encoder.too_many_pair_layers`,
+            `encoder.entity_too_long`, `encoder.window_too_long`, `encoder.window_too_short`, `training.contradiction`.
     """
     path = _folder(encoder_path)
     with as_core_error("encoder.unreadable", path=path):
@@ -52,10 +54,15 @@ def new_model(
 
 
 def encoder_packer(encoder_path: str | Path, settings: TrainingSettings) -> Packer:
-    """Return the packer that a new model on this encoder has; needs its tokenizer and config, no weights.
+    """Return the packer of a new model on an encoder; reads its tokenizer and config, but not its weights.
+
+    Args:
+        encoder_path: local folder of the encoder.
+        settings: limits and policies of the bundle.
 
     Raises:
-        CoreError: as `new_model`.
+        CoreError: `encoder.not_found`, `encoder.unreadable`, `encoder.no_fast_tokenizer`, `encoder.no_position_ids`,
+            `encoder.entity_too_long`, `encoder.window_too_long`, `encoder.window_too_short`.
     """
     path = _folder(encoder_path)
     with as_core_error("encoder.unreadable", path=path):
@@ -132,7 +139,7 @@ def _new_model(
         architecture=settings.architecture,
         options=options.told(),
         pair_layers=settings.pair_layers,
-        # Which threshold is best is seen when the model is trained.
+        # The best threshold is determined after training.
         gate=_new_gate(settings) if settings.gate else None,
     )
     check_config(config)
@@ -147,7 +154,7 @@ def _new_gate(settings: TrainingSettings) -> dict[str, object]:
 
 
 def _read_encoder(path: Path, layers: int | None) -> PreTrainedModel:
-    """Return the pretrained encoder, or its first `layers` layers, with weights in float32."""
+    """Return the pretrained encoder, or its first `layers` layers, with float32 weights."""
     config = encoder_config(read_json(path / "config.json"))
     if layers is not None:
         if layers > config.num_hidden_layers:
@@ -177,7 +184,11 @@ def _read_encoder(path: Path, layers: int | None) -> PreTrainedModel:
 
 
 def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """Return the ids that the tokenizer puts before and after one text, such as ([CLS], [SEP])."""
+    """Return the ids of the special tokens before and after a text, such as ([CLS], [SEP]).
+
+    Args:
+        tokenizer: a tokenizer; its truncation and padding are switched off.
+    """
     tokenizer.no_truncation()
     tokenizer.no_padding()
     around = tokenizer.encode("", add_special_tokens=True).ids
@@ -186,12 +197,12 @@ def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
 
 
 def _start_markers(encoder: PreTrainedModel, first_new: int, path: Path, marker_init: str) -> None:
-    """Give new embedding rows, of which the first two are `<start>` and `<end>`, the values that they start from.
+    """Initialise new embedding rows, of which the first two are `<start>` and `<end>`.
 
-    `mean`: that of the old ones, which is short: what a marker shows is its position. A random row is noise that
+    `mean`: the mean of the old rows, which has a small norm: a marker conveys its position. Random rows are noise that
     training must first unlearn: on wnut17 (1,200 sentences, 300 steps, 3 layers of MiniLM) F1 on dev was 34.8 with
-    random rows and 44.5 with the mean, one seed each. `mask_and_entity`: those of the mask token and of the word
-    "entity", the mean of its tokens where it has several (PL-Marker; thesis 3.5, 4b).
+    random rows and 44.5 with the mean, one seed each. `mask_and_entity`: the rows of the mask token and of the word
+    "entity", the latter averaged over its tokens if it has several (PL-Marker; thesis 3.5, 4b).
     """
     with torch.no_grad():
         rows = encoder.get_input_embeddings().weight

@@ -1,4 +1,4 @@
-"""What training minimises."""
+"""Training loss."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,11 +11,11 @@ from spanmarker_core.models.batch import Batch
 
 
 class SpanLoss(nn.Module):
-    """A network with its training loss: cross-entropy over the spans, classes weighted equally.
+    """A network with its training loss: cross-entropy over the spans, with equal weights for all classes.
 
-    With a gate, w · gate + (1 - w) · spans, where the gate's part is the binary cross-entropy of its answers a word.
-    With a head of tags, alpha · tags + (1 - alpha) · the rest; a model that has nothing else learns from its tags
-    alone. Sources: thesis 2.3.1; SmartSpanner, equations 6 and 7; BL-NER, equation 19.
+    With a gate, the loss is w · gate + (1 - w) · spans, where the first part is the binary cross-entropy of the gate's
+    logits per word. With a sequence head, it is alpha · tags + (1 - alpha) · the rest; a model with tags only is
+    trained on its tags alone. Sources: thesis 2.3.1; SmartSpanner, equations 6 and 7; BL-NER, equation 19.
 
     Args:
         network: the model.
@@ -39,17 +39,25 @@ class SpanLoss(nn.Module):
         chains: np.ndarray | None = None,
         totals: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """Return `{"loss": scalar}`.
+        """Compute the loss of a batch.
 
         Args:
-            batch, labels, gate, asked, tags, chains: as `Examples.batch` made them.
-            totals: int64 [3], what the means are over, as `counts` tells it of a whole step, of which this is a part.
-                Losses of the parts then add up to the step's. None takes this batch's own.
+            batch: the batch.
+            labels: int64 [n_spans], class of each span; or float32 [n_spans, n_classes], share of each class.
+            gate: float32 [n_words, 2], targets of the gate.
+            asked: float32 [n_words, 2], 1 where the gate is trained, else 0.
+            tags: int64 [n_words], tags of words; None without a sequence head.
+            chains: int64 [n_words], chain of each word; None without a sequence head.
+            totals: int64 [3], denominators of the means, from `counts`. For a part of a step, those of the whole step,
+                so that the losses of its parts add up to the step's loss. None uses the counts of this batch.
+
+        Returns:
+            `{"loss": scalar}`.
         """
         scores = self.network(batch.to(labels.device))
         if totals is None:
             totals = self.counts({"labels": labels, "asked": asked, "tags": tags, "chains": chains})
-        # Sums over counts of at least one, since the mean over nothing is not a number.
+        # Divide sums by counts of at least one, since a mean over nothing is NaN.
         n_spans, n_asked, n_units = totals.to(labels.device).clamp_min(1)
         wanted = labels if scores.kept is None else labels[torch.from_numpy(scores.kept).to(labels.device)]
         loss = nn.functional.cross_entropy(scores.logits, wanted, reduction="sum") / n_spans
@@ -62,7 +70,11 @@ class SpanLoss(nn.Module):
         return {"loss": loss}
 
     def counts(self, example: Mapping[str, Any]) -> Tensor:
-        """Return what an example's means are over, int64 [3]: spans, answers of the gate, units of the head of tags."""
+        """Return the denominators of an example's means, int64 [3]: spans, gate targets, units of the sequence head.
+
+        Args:
+            example: a batch with its targets, as a dict of the arguments of `forward`.
+        """
         units = 0
         if example.get("tags") is not None:
             units = self.network.tags.units(example["tags"], example["chains"])  # type: ignore[union-attr, operator]

@@ -1,4 +1,4 @@
-"""One training run: report what can't be learned, train, keep the best on dev, write a bundle."""
+"""A complete training run: check the data, train, keep the best checkpoint on dev, and write a bundle."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -35,9 +35,9 @@ from spanmarker_core.training.loss import SpanLoss
 from spanmarker_core.training.settings import TrainingSettings
 from spanmarker_core.training.trainer import SpanTrainer
 
-#: Settings of speed, memory and place, so that a run may go on with others. With accumulation other dropout is drawn.
+#: Settings of speed, memory and location, which may change when a run resumes. Accumulation changes the dropout draws.
 _FREE = ("accumulation", "gradient_checkpointing", "save_steps", "report_to", "device")
-#: Files of an encoder that a model depends on.
+#: Files of the encoder that the model depends on.
 _ENCODER_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "*.safetensors")
 
 
@@ -55,24 +55,31 @@ def train(
 ) -> TrainingResult:
     """Train a model on annotated sentences and write it as a bundle.
 
-    Started by `torchrun` or `accelerate launch`, the processes share each step's work; the steps are those of one
-    process. Checkpoints are kept in `<output>.training` until the bundle is there: the same call goes on from the
-    last whole one, and comes to the weights of a run that was never broken off.
+    If started by `torchrun` or `accelerate launch`, the processes share the work of each step; the steps equal those of
+    a single process. Checkpoints are kept in `<output>.training` until the bundle is written. Calling the function
+    again resumes an interrupted run from the last complete checkpoint, with the same final weights as without
+    interruption.
 
     Args:
-        train_sentences: annotated, the sentences of a document next to each other; or windows of them.
-        dev_sentences: annotated, likewise; they choose the best epoch.
-        encoder_path: a pretrained encoder in a local folder.
+        train_sentences: annotated sentences, grouped by document; or windows of them.
+        dev_sentences: annotated sentences, grouped by document, on which the best epoch is chosen.
+        encoder_path: local folder of a pretrained encoder.
         output: the bundle's folder; must not exist or be empty.
-        settings: see `TrainingSettings`.
-        test_sentences: scored once at the end, for the card; they steer nothing.
-        facts: what else the card should tell, such as names and licences of the data.
-        log: takes lines about progress, in the first process.
-        callbacks: called as transformers' Trainer calls them.
+        settings: settings of the run.
+        test_sentences: annotated sentences that are scored once at the end, for the card only.
+        facts: additional facts for the card, such as names and licences of the data.
+        log: receives lines about progress, in the first process only.
+        callbacks: further callbacks of transformers' Trainer.
 
     Raises:
-        CoreError: `bundle.output_exists`, `bundle.output_not_writable`, `encoder.*`, `device.*`, `data.empty`,
-            `data.no_entities`, `data.no_common_label`, `data.duplicate_sentence`, `training.*`.
+        CoreError: for the output `bundle.output_exists`, `bundle.output_not_writable`, `bundle.nan_weight`; for the
+            data `data.empty`, `data.no_entities`, `data.no_common_label`, `data.duplicate_sentence`, `data.no_windows`;
+            for the encoder `encoder.not_found`, `encoder.unreadable`, `encoder.no_fast_tokenizer`,
+            `encoder.no_position_ids`, `encoder.not_independent`, `encoder.too_few_layers`,
+            `encoder.too_many_pair_layers`, `encoder.entity_too_long`, `encoder.window_too_long`,
+            `encoder.window_too_short`; for the run `device.not_available`, `training.contradiction`,
+            `training.no_precision`, `training.no_sharding`, `training.in_use`, `training.changed`,
+            `training.bad_checkpoint`, `training.folder_not_writable`, `training.not_finite`.
     """
     folder = TrainingFolder(output)
     with folder:
@@ -94,7 +101,7 @@ def train(
         source = _windows(train_sentences, config, tokenizer, settings, say)
         checkpoint = on_rank_zero(lambda: folder.open(_identity(source, dev_sentences, Path(encoder_path), settings)))
         examples, model = _examples(source, settings), _loss(network, settings)
-        # Looking for weights that a step leaves out costs DistributedDataParallel time, so only where there are some.
+        # Searching for unused weights slows DistributedDataParallel down, so it is enabled only if there are any.
         arguments.ddp_find_unused_parameters = world_size() > 1 and _leaves_weights_out(model, examples)
         trainer = SpanTrainer(
             config,
@@ -146,15 +153,20 @@ def search_trainer(
     log: Callable[[str], None] = print,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> SpanTrainer:
-    """Return a trainer that makes its model anew for each trial of `hyperparameter_search`.
+    """Return a trainer for `hyperparameter_search` that builds a new model for each trial.
 
     A trial may set `learning_rate`, `weight_decay`, `warmup_steps`, `num_train_epochs`, `seed` and
-    `per_device_train_batch_size` (windows a step, over all processes); the settings hold for all else. Its objective
-    is computed of `eval_f1`. Trials leave no checkpoints: train a bundle with what was found.
+    `per_device_train_batch_size` (windows per step, over all processes); everything else follows the settings. The
+    objective is computed from `eval_f1`. Trials save no checkpoints: train a bundle with the best settings afterwards.
 
     Args:
-        folder: where integrations that write files put them.
-        train_sentences, dev_sentences, encoder_path, settings, log, callbacks: as in `train`.
+        train_sentences: as in `train`.
+        dev_sentences: as in `train`.
+        encoder_path: as in `train`.
+        folder: output folder of logging integrations that write files.
+        settings: settings of all trials.
+        log: as in `train`.
+        callbacks: as in `train`.
     """
     arguments = _arguments(settings, Path(folder))
     arguments.save_strategy = "no"
@@ -187,7 +199,7 @@ def _check_data(
     test: Sequence[Sentence],
     log: Callable[[str], None],
 ) -> DataSummary:
-    """Return a summary of the training data, having refused splits that nothing can be learned from or scored on."""
+    """Return a summary of the training data, after rejecting splits that cannot be used for training or scoring."""
     summary = train.summary if isinstance(train, TrainingWindows) else summarise(train)
     labels = _labels(summary, "training")
     for sentences, split in ((dev, "dev"), (test, "test")):
@@ -236,7 +248,7 @@ def _loss(network: nn.Module, settings: TrainingSettings) -> SpanLoss:
 
 
 def _leaves_weights_out(model: SpanLoss, examples: Examples) -> bool:
-    """Tell whether an encoder has weights that no output depends on."""
+    """Return whether the model has weights that no output depends on."""
     inputs: dict[str, Any] = examples.batch(np.zeros(1, np.int64))
     model(**inputs)["loss"].backward()
     unused = any(weight.grad is None for weight in model.parameters())
@@ -259,7 +271,7 @@ def _examples(source: TrainingWindows, settings: TrainingSettings) -> Examples:
 def _identity(
     source: TrainingWindows, dev: Sequence[Sentence], encoder: Path, settings: TrainingSettings
 ) -> dict[str, Any]:
-    """Return what makes a run this run."""
+    """Return the identity of a run: data, encoder, labels and settings."""
     files = {path.name: path for pattern in _ENCODER_FILES for path in encoder.glob(pattern)}
     digest = blake2b(digest_size=16)
     for name, path in sorted(files.items()):
@@ -267,7 +279,7 @@ def _identity(
         with path.open("rb") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
-    # Options that were left out are those that were named with their defaults.
+    # Omitted options equal those that are set to their defaults.
     told = {**asdict(settings), "options": asdict(settings.told)}
     return {
         "training data": source.digest,
@@ -279,12 +291,12 @@ def _identity(
 
 
 def _arguments(settings: TrainingSettings, folder: Path) -> TrainingArguments:
-    """Return the Trainer's arguments; the processes know each other from here on.
+    """Return the Trainer's arguments; creating them also initialises the process group.
 
     Raises:
         CoreError: `device.not_available`, `training.no_precision`, `training.no_sharding`.
     """
-    for kind in ("FSDP", "DEEPSPEED"):  # as accelerate's launcher tells its processes
+    for kind in ("FSDP", "DEEPSPEED"):  # set by accelerate's launcher
         if os.environ.get(f"ACCELERATE_USE_{kind}", "").lower() == "true":
             raise CoreError("training.no_sharding", kind=kind)
     device = choose_device(settings.device)
@@ -310,18 +322,18 @@ def _arguments(settings: TrainingSettings, folder: Path) -> TrainingArguments:
         save_strategy="epoch",
         load_best_model_at_end=True,
         metric_for_best_model="f1",
-        # The stream begins where the run broke off, and its callbacks remember how far they were.
+        # The stream starts at the resumed step, and the callbacks restore their own state.
         ignore_data_skip=True,
         restore_callback_states_from_checkpoint=True,
         logging_nan_inf_filter=False,
         remove_unused_columns=False,
-        ddp_timeout=int(PATIENCE.total_seconds()),  # of GPUs; one may wait for another's part of dev
+        ddp_timeout=int(PATIENCE.total_seconds()),  # for GPUs: one process may wait for another's part of dev
         report_to=list(settings.report_to),
         disable_tqdm=True,
         logging_steps=50,
     )
     if arguments.n_gpu > 1:
-        arguments._n_gpu = 1  # Several GPUs in one process would be fed parts of batches that can't be parted.
+        arguments._n_gpu = 1  # Otherwise Trainer would split batches over the GPUs, which is not possible.
     return arguments
 
 

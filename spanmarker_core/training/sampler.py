@@ -1,8 +1,8 @@
-"""The plan of a training run: which windows make a step, and which part of it each process works on.
+"""Plan of a training run: the windows of each step, and their distribution over the processes.
 
-A step is a function of (seed, epoch) and of the windows' sizes alone: however many processes there are, however they
-accumulate, step 17 learns from the same windows. So a place in the data is the number of a step, and a run that was
-broken off goes on there without reading what came before.
+A step depends only on (seed, epoch) and the sizes of the windows: for any number of processes and any accumulation,
+step 17 contains the same windows. A position in the data is therefore a step number, and an interrupted run resumes
+from it without reading earlier data.
 """
 
 from collections.abc import Iterator
@@ -15,20 +15,22 @@ from datasets import IterableDataset
 
 from spanmarker_core.arrays.ragged import ragged_offsets, ragged_ranges
 
-#: Windows among which are shuffled, at least: pools are drawn until there are as many. More would be held in memory
-#: by every process; fewer would leave what was next to each other in the data near each other in the steps.
+#: Minimum number of windows to shuffle together: pools are drawn until this number is reached. Every process holds
+#: these windows in memory, so more would cost memory; with fewer, neighbours in the data would often stay in nearby
+#: steps.
 SHUFFLED_WINDOWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """What one process works on at once.
+    """The part of a step that a process computes at once.
 
     Attributes:
-        step, epoch: numbers from 0.
-        part: which part of the step, from 0.
+        step: number of the step, from 0.
+        epoch: number of the epoch, from 0.
+        part: number of the part within the step, from 0.
         windows: int64, numbers of the windows.
-        counts: False where the step has fewer windows than parts and this is a stand-in that teaches nothing.
+        counts: False for a placeholder without effect on the weights, if a step has fewer windows than parts.
     """
 
     step: int
@@ -42,13 +44,15 @@ class Steps:
     """All steps of a run.
 
     Args:
-        n_tokens, n_candidates, pool_offsets: see `TrainingWindows`.
-        seed: of the order.
+        n_tokens: int32 [n], number of tokens of each window.
+        n_candidates: int64 [n], number of candidate spans of each window.
+        pool_offsets: int64 [n_pools + 1], bounds of the pools, the windows that are read together.
+        seed: seed of the order.
         epochs: passes over the windows.
-        batch_size: windows a step; the last of an epoch may have fewer.
-        batch_tokens: tokens a step may have instead (a longer window is a step of its own).
-        parts: micro-batches of a step: processes times accumulation.
-        shuffled: see `SHUFFLED_WINDOWS`.
+        batch_size: windows per step; the last step of an epoch may have fewer.
+        batch_tokens: tokens per step, in place of `batch_size` (a longer window is a step by itself).
+        parts: micro-batches per step: processes times accumulation.
+        shuffled: minimum number of windows to shuffle together.
 
     Attributes:
         epoch_ends: int64 [epochs], number of steps after which each epoch ends.
@@ -68,7 +72,7 @@ class Steps:
         shuffled: int = SHUFFLED_WINDOWS,
     ) -> None:
         self._n_tokens = n_tokens
-        #: Tokens that the encoder sees: those of the text, and two markers a span.
+        #: Number of tokens that the encoder processes: those of the text, and two markers per span.
         self._costs = n_tokens + 2 * n_candidates
         self._pool_offsets = pool_offsets
         self._seed, self._shuffled = seed, shuffled
@@ -81,7 +85,11 @@ class Steps:
         return int(self.epoch_ends[-1])
 
     def epochs_done(self, step: int) -> float:
-        """Return how many epochs the first `step` steps are, with the share of the one that they break off in."""
+        """Return the number of epochs that the first steps cover, including the fraction of the last one.
+
+        Args:
+            step: number of steps.
+        """
         epoch = int(np.searchsorted(self.epoch_ends, step, "right"))
         before = int(self.epoch_ends[epoch - 1]) if epoch else 0
         if epoch == len(self.epoch_ends):
@@ -89,7 +97,11 @@ class Steps:
         return epoch + (step - before) / (int(self.epoch_ends[epoch]) - before)
 
     def micro_batches(self, start: int = 0) -> Iterator[MicroBatch]:
-        """Yield the parts of step `start`, of the one after it, and so on to the end."""
+        """Yield the parts of all steps from a given one to the end.
+
+        Args:
+            start: number of the first step.
+        """
         first = int(np.searchsorted(self.epoch_ends, start, "right"))
         for epoch in range(first, len(self.epoch_ends)):
             begin = int(self.epoch_ends[epoch - 1]) if epoch else 0
@@ -101,7 +113,7 @@ class Steps:
                     yield MicroBatch(begin + row, epoch, part, windows[mine] if counts else windows[:1], counts)
 
     def _epoch(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return (numbers of all windows in the order of an epoch, where its steps begin in it and the end)."""
+        """Return the numbers of all windows in the order of an epoch, and the offsets of its steps in it."""
         random = np.random.default_rng((self._seed, epoch))
         pools = random.permutation(len(self._pool_offsets) - 1)
         starts, ends = self._pool_offsets[pools], self._pool_offsets[pools + 1]
@@ -123,10 +135,14 @@ class Steps:
 
 
 def deal(costs: np.ndarray, parts: int) -> list[np.ndarray]:
-    """Deal items to parts so that these cost about the same: the dearest first, each to the part with the least.
+    """Divide items into parts of similar cost: the most expensive first, each to the part with the lowest cost so far.
+
+    Args:
+        costs: [n], cost of each item.
+        parts: number of parts.
 
     Returns:
-        The rows of each part, rising; none is empty where there are as many items as parts.
+        The rows of each part, rising; no part is empty if there are at least as many items as parts.
 
     >>> [part.tolist() for part in deal(np.array([5, 1, 3, 4]), 2)]
     [[0, 1], [2, 3]]
@@ -142,13 +158,14 @@ def deal(costs: np.ndarray, parts: int) -> list[np.ndarray]:
 
 
 class _Stream:
-    """Micro-batches from a step on, as `datasets` can hold them."""
+    """Micro-batches from a step on, in a form that `datasets` can store."""
 
     def __init__(self, steps: Steps, start: int, digest: str) -> None:
         self.steps, self.start, self.digest = steps, start, digest
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # `datasets` pickles what it is given to name it. The index of a large corpus would take minutes.
+        # `datasets` pickles its arguments to name the data set. Pickling the index of a large corpus would take
+        # minutes.
         return str, (f"{self.digest} from step {self.start}",)
 
 
@@ -158,11 +175,11 @@ def _generate(stream: _Stream) -> Iterator[dict[str, MicroBatch]]:
 
 
 def stream(steps: Steps, start: int, digest: str) -> IterableDataset:
-    """Return the micro-batches from step `start` on as a data set; every `parts` examples are a step.
+    """Return the micro-batches from a step on as a data set, in which every `parts` examples form a step.
 
     Args:
         steps: the plan.
-        start: step to begin with.
-        digest: of data, seed and sizes: what `datasets` tells it apart from others by.
+        start: number of the first step.
+        digest: digest of data, seed and sizes, from which `datasets` derives the fingerprint of the data set.
     """
     return IterableDataset.from_generator(_generate, gen_kwargs={"stream": _Stream(steps, start, digest)})

@@ -1,4 +1,4 @@
-"""What a training run can be told. Defaults are the thesis's (Appendix C, FewNERD with BERT-base)."""
+"""Settings of a training run. Defaults are those of the thesis (Appendix C, FewNERD with BERT-base)."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,10 +14,10 @@ from spanmarker_core.text.words import SPLITTERS
 from spanmarker_core.training.settings_checks import contradictions
 from spanmarker_core.windows.packer import Context
 
-#: Of the computation. What is stored is told by `weight_dtype`.
+#: Formats of the computation. The format of stored weights is `weight_dtype`.
 PRECISIONS = ("float32", "bf16", "fp16")
 
-#: What a number may be, in words and as a test.
+#: Range of a number: a description and a test.
 _Range = tuple[str, Callable[[float], bool]]
 _COUNT: _Range = ("1 or more", lambda value: value >= 1)
 _NATURAL: _Range = ("0 or more", lambda value: value >= 0)
@@ -48,44 +48,48 @@ _RANGES: dict[str, _Range] = {
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Settings of one training run.
+    """Settings of a training run.
 
     Attributes:
-        entity_max_length: words of the longest candidate span.
-        max_tokens: tokens of a window, special tokens included.
-        context: what a window shows around its sentence; the bundle is tagged with the same.
-        splitter: how raw text becomes words when the bundle tags text.
-        decoder: one of `decoding.DECODERS`, what the bundle makes entities of scores with, and dev is scored with.
-        encoder_layers: keep the encoder's first layers only; None keeps all.
-        architecture: one of `models.ARCHITECTURES`.
-        options: what the architecture is told, see `models.options`.
-        pair_layers: top layers in which the two markers of a span attend to each other; None is all, the thesis's.
-            Below them one start and one end marker a word stand for all spans, which is far less work.
-        gate: learn which words start and end entities, and train on the spans that this leaves: those at the first
-            word of an entity, and a share of the others (SmartSpanner).
-        gate_ends: whether the gate learns ends too; without, it is SmartSpanner's, which knows entities' first words.
+        entity_max_length: longest candidate span, in words.
+        max_tokens: tokens per window, including special tokens.
+        context: context policy of the windows; the bundle uses the same for tagging.
+        splitter: a name in `SPLITTERS`: how the bundle splits raw text into words.
+        decoder: a name in `DECODERS`: how the bundle decodes scores into entities, also used for scoring on dev.
+        encoder_layers: number of encoder layers to keep, from the first; None keeps all.
+        architecture: a name in `ARCHITECTURES`.
+        options: options of the architecture; missing ones have their defaults.
+        pair_layers: number of top layers in which the two markers of a span attend to each other; None is all, as in
+            the thesis. Below them, one start and one end marker per word represent all spans, which is far less work.
+        gate: learn which words start and end entities, and train only on the spans at the first word of an entity and
+            on a share of the others (SmartSpanner).
+        gate_ends: whether the gate also learns ends; without them it is SmartSpanner's, which learns first words only.
         gate_weight: w of the loss w · gate + (1 - w) · spans (SmartSpanner, equation 7).
         gate_share: sp, the share of the other spans (SmartSpanner, equation 8).
-        negatives: train on the entities and on at most so many other spans of each window, drawn anew each epoch
-            (BL-NER, equation 20, where it is 100); None is on all.
-        boundary_smoothing: epsilon, the share of an entity's label that spans with an edge a word off get (Zhu and Li
-            2022; DSpERT's is 0.1).
-        tag_weight: alpha, the share of a bundled head of tags in the loss (BL-NER, equation 19).
-        head_learning_rate: the peak for weights that are not pretrained; None is `learning_rate` (DSpERT, appendix C).
-        tune_threshold: give the bundle the score threshold with the best F1 on dev, where one is better than none.
-        learning_rate, weight_decay, warmup_share: AdamW, with a linear schedule that rises over the
-            first `warmup_share` of the steps.
-        batch_size: windows a step, over all processes.
-        batch_tokens: tokens a step, of the text, in place of `batch_size`.
-        accumulation: parts of a step that each process works off in turn, for memory. The steps stay the same.
-        precision: "float32", or "bf16" or "fp16" for mixed precision: weights and their sums stay in float32.
-        gradient_checkpointing: keep no states of markers, and compute them again on the way back: less memory, a
-            third more work.
+        negatives: train on the entities and on at most this number of other spans of each window, drawn in each epoch
+            (BL-NER, equation 20, where it is 100); None trains on all.
+        boundary_smoothing: epsilon, the share of an entity's label given to spans with one boundary shifted by one word
+            (Zhu and Li 2022; 0.1 in DSpERT).
+        tag_weight: alpha, the weight of a bundled sequence head in the loss (BL-NER, equation 19).
+        tune_threshold: store the score threshold with the best F1 on dev in the bundle, if it improves on none.
+        learning_rate: peak learning rate of AdamW, with a linear schedule.
+        head_learning_rate: peak learning rate of weights that are not pretrained; None is `learning_rate` (DSpERT,
+            appendix C).
+        weight_decay: weight decay of AdamW.
+        warmup_share: share of the steps during which the learning rate rises.
+        batch_size: windows per step, over all processes.
+        batch_tokens: text tokens per step, in place of `batch_size`.
+        accumulation: number of parts into which each process divides its share of a step, to save memory. The steps
+            stay the same.
+        precision: "float32", or "bf16" or "fp16" for mixed precision, which keeps weights and their sums in float32.
+        gradient_checkpointing: recompute the states of markers in the backward pass instead of storing them: less
+            memory, a third more work.
         epochs: passes over the training data.
-        save_steps: steps after which there is a checkpoint, beside the ends of epochs; None is there only.
-        report_to: transformers' logging integrations, such as "tensorboard" or "wandb", which must be installed.
-        seed: of weights, order and dropout; same seed, same result on a CPU with as many threads.
-        weight_dtype: how weights are stored, "float32" or "float16".
+        save_steps: steps between checkpoints, in addition to those at the ends of epochs; None saves only at the ends.
+        report_to: logging integrations of transformers, such as "tensorboard" or "wandb", which must be installed.
+        seed: seed of weights, order and dropout; the same seed gives the same result on a CPU with the same number of
+            threads.
+        weight_dtype: format of stored weights, "float32" or "float16".
         device: "cpu", "cuda" or "auto".
 
     Raises:
@@ -127,7 +131,7 @@ class TrainingSettings:
 
     @property
     def told(self) -> Options:
-        """What the architecture is told, defaults included."""
+        """Options of the architecture, including defaults."""
         return options_of(self.architecture, self.options)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Settings that don't go together, or that nothing would read: told all at once, before any work."""
+"""Checks for conflicting or unused training settings; all problems are reported at once, before any work."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,11 +9,12 @@ from spanmarker_core.errors import UnusableError
 
 
 def contradictions(architecture: str, options: Mapping[str, Any], settings: Any) -> list[str]:
-    """Say of each setting that can't be what keeps it from being.
+    """Return a message for each setting that conflicts with another or has no effect.
 
     Args:
-        architecture, options: as `TrainingSettings` has them.
-        settings: has the other attributes of `TrainingSettings` that are looked at.
+        architecture: a name in `ARCHITECTURES`.
+        options: options of the architecture; missing ones have their defaults.
+        settings: the remaining settings, with the attributes of `TrainingSettings`.
     """
     problems = []
     if settings.gate and settings.negatives is not None:

@@ -1,4 +1,4 @@
-"""What a network should say of a batch: the class of each span, or classes softened at the edges, and tags of words."""
+"""Training targets of a batch: classes of spans, optionally with boundary smoothing, and tags of words."""
 
 import numpy as np
 
@@ -8,34 +8,42 @@ from spanmarker_core.spans.candidates import Spans
 from spanmarker_core.training.dataset import Gold
 from spanmarker_core.windows.packer import Windows
 
-#: Number of the class "O"; the source's labels follow.
+#: Number of the class "O"; the labels of the data follow.
 OUTSIDE = 0
-#: The tag of a word that the window's entities say nothing of, and of one without a token.
+#: Tag of a word whose entities are not all known in the window, and of a word without a token.
 UNKNOWN = -100
 
 
 def span_labels(windows: Windows, spans: Spans, gold: Gold) -> np.ndarray:
-    """Return the class of each span, int64 [n_spans]; where it has several labels, the first."""
+    """Return the class of each span, int64 [n_spans]; if a span has several labels, the first one.
+
+    Args:
+        windows: the windows.
+        spans: their candidate spans.
+        gold: their entities.
+    """
     labels = np.full(len(spans), OUTSIDE, np.int64)
     first = windows.word_offsets[gold.window] + gold.word_start
     place = spans.rows_of(first, first + gold.word_end - gold.word_start - 1)
     found = np.flatnonzero(place >= 0)
-    found = found[np.argsort(-gold.label[found], kind="stable")]  # the last assignment to a place holds
+    found = found[np.argsort(-gold.label[found], kind="stable")]  # the last assignment to a row wins
     labels[place[found]] = gold.label[found] + 1
     return labels
 
 
 def smoothed(spans: Spans, labels: np.ndarray, n_classes: int, epsilon: float) -> np.ndarray:
-    """Return how much each span should be of each class, float32 [n_spans, n_classes]: a share `epsilon` of an
-    entity's label goes to the spans whose one edge lies a word off, in four equal parts.
+    """Return the target share of each class for each span, float32 [n_spans, n_classes].
 
-    A part whose span is no candidate stays with the entity. Source: boundary smoothing with distance 1 (Zhu and Li
-    2022), as DSpERT uses it. In "a b c" with an entity over b, epsilon 0.2 gives b 0.9 of its label (b's shorter
-    neighbours are none), and 0.05 each to "a b" and "b c".
+    A share `epsilon` of an entity's label is distributed in four equal parts over the spans with one boundary shifted
+    by one word. If such a span is not a candidate, its part stays with the entity. Source: boundary smoothing with
+    distance 1 (Zhu and Li 2022), as DSpERT uses it. In "a b c" with an entity over b, epsilon 0.2 gives b 0.9 of its
+    label (b has no shorter neighbours), and "a b" and "b c" 0.05 each.
 
     Args:
         spans: all candidate spans, in order.
         labels: int64 [n_spans], their classes.
+        n_classes: number of classes, including "O".
+        epsilon: share of the label to distribute, 0 to 1.
     """
     targets = np.zeros((len(labels), n_classes), np.float32)
     gold = np.flatnonzero(labels != OUTSIDE)
@@ -53,31 +61,38 @@ def smoothed(spans: Spans, labels: np.ndarray, n_classes: int, epsilon: float) -
 
 
 def select_negatives(spans: Spans, is_gold: np.ndarray, most: int, draws: np.ndarray) -> np.ndarray:
-    """Return the rows of the spans to train on: all entities, and at most so many other spans of each window.
+    """Return the indices of the spans to train on: all entities, and a limited number of other spans of each window.
 
     Source: BL-NER, equation 20.
 
     Args:
-        draws: [n_spans], from [0, 1); the spans with the lowest draws are taken.
+        spans: all candidate spans.
+        is_gold: bool [n_spans], whether each span is an entity.
+        most: maximum number of other spans per window.
+        draws: [n_spans], from [0, 1); the spans with the lowest draws are selected.
     """
     window = np.repeat(np.arange(len(spans.offsets) - 1), np.diff(spans.offsets))
-    by_draw = np.lexsort((draws, is_gold, window))  # of each window the others first, by their draws
+    by_draw = np.lexsort((draws, is_gold, window))  # in each window the non-entities first, by draw
     rank = np.empty(len(spans), np.int64)
     rank[by_draw] = np.arange(len(spans)) - spans.offsets[window[by_draw]]
     return np.flatnonzero(is_gold | (rank < most))
 
 
 def word_tags(windows: Windows, gold: Gold, known: np.ndarray) -> np.ndarray:
-    """Return the BIO tag of each word, int64 [n_words]: 0 is O, 1 + 2c begins and 2 + 2c goes on in label number c.
+    """Return the BIO tag of each word, int64 [n_words]: 0 is O, 1 + 2c begins label c and 2 + 2c continues it.
 
-    Of entities that overlap, tags hold the one that begins first, of those the longest. Words without a token have no
-    tag. What can't be given back, being no candidate span, is no gold here: its words are O.
+    Of overlapping entities, the tags represent the one that begins first, and of those the longest. Words without a
+    token have no tag. Entities that are not candidate spans cannot be predicted and are not gold here: their words are
+    O.
 
     Args:
-        known: bool [n_words], words of which the window's entities tell all; others are `UNKNOWN`.
+        windows: the windows.
+        gold: their entities.
+        known: bool [n_words], whether the window's entities include all entities of the word; other words are
+            `UNKNOWN`.
     """
     has_token = windows.word_token_end > windows.word_token_start
-    # Below, words are counted among those with a token.
+    # From here on, words are counted among those with a token.
     place, first = ragged_offsets(has_token), windows.word_offsets[gold.window]
     start, end = place[first + gold.word_start], place[first + gold.word_end]
     order = np.lexsort((gold.label, -end, start))
@@ -85,7 +100,7 @@ def word_tags(windows: Windows, gold: Gold, known: np.ndarray) -> np.ndarray:
     start, end, label = start[order], end[order], gold.label[order]
     reached = np.maximum.accumulate(np.append(0, end))[:-1]
     while (crossed := start < reached).any():
-        # An entity inside one that is left out may stand after all: leave out the first of each cluster's crossed ones.
+        # An entity inside an excluded one may remain: in each round, exclude the first crossed entity of each cluster.
         out = crossed & ~np.append(False, crossed[:-1])
         start, end, label = start[~out], end[~out], label[~out]
         reached = np.maximum.accumulate(np.append(0, end))[:-1]
@@ -101,9 +116,13 @@ def word_tags(windows: Windows, gold: Gold, known: np.ndarray) -> np.ndarray:
 
 
 def chains(batch: Batch, tags: np.ndarray) -> np.ndarray:
-    """Return which stretch of words with a tag each word is in, int64 [n_words]: from 0, rising, -1 in none.
+    """Return the chain of tagged words that each word is in, int64 [n_words]: numbered from 0, rising; -1 for none.
 
-    A stretch ends with its run, and before a word that has a token but no tag.
+    A chain ends with the words of its sentence in the window, and before a word that has a token but no tag.
+
+    Args:
+        batch: the batch.
+        tags: int64 [n_words], tags from `word_tags`.
     """
     tagged = tags != UNKNOWN
     begins = batch.has_token & ~tagged

@@ -1,4 +1,4 @@
-"""transformers' Trainer on a plan of steps: the same steps, losses and scores however many processes share the work."""
+"""A transformers Trainer that follows a plan of steps: same steps, losses and scores for any number of processes."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -28,26 +28,28 @@ from spanmarker_core.training.distributed import gather, wait_for_all
 from spanmarker_core.training.sampler import MicroBatch, Steps, deal, stream
 from spanmarker_core.windows.packer import Packer
 
-#: Windows, of those that a step which failed had learned from, that are named.
+#: Maximum number of windows of a failed step to name.
 _NAMED = 8
 
 
 class SpanTrainer(Trainer):
-    """Trains a `SpanLoss` on the windows of some `Examples` and scores entities on dev.
+    """Trainer of a `SpanLoss` on the windows of `Examples`, scored by entities on dev.
 
-    What `args` say of it: `per_device_train_batch_size` is the windows of a step, over all processes; also
-    `num_train_epochs`, `seed`, `gradient_accumulation_steps`. So these can be searched over.
+    Of `args`, `per_device_train_batch_size` is the number of windows per step over all processes; `num_train_epochs`,
+    `seed` and `gradient_accumulation_steps` have their usual meaning. All of them can be searched over.
 
     Args:
-        config, packer: of the model.
-        examples: what to learn from.
+        config: config of the model.
+        packer: packer of the model.
+        examples: builder of training batches.
         dev: annotated sentences that are scored at the end of each epoch.
-        batch_tokens: tokens of a step, in place of its windows.
-        head_learning_rate: the peak for weights that are not pretrained; None is that of `args`.
-        save_steps: steps after which there is a checkpoint, beside the ends of epochs.
-        folder: where checkpoints are; None keeps none.
-        log: takes lines about progress.
-        kwargs: of the Trainer; `args` and either `model` or `model_init` among them.
+        batch_tokens: text tokens per step, in place of a number of windows.
+        head_learning_rate: peak learning rate of weights that are not pretrained; None is that of `args`.
+        save_steps: steps between checkpoints, in addition to those at the ends of epochs; None saves only at the ends.
+        folder: folder of the checkpoints; None keeps none.
+        log: receives lines about progress.
+        callbacks: further callbacks of transformers' Trainer.
+        kwargs: further arguments of transformers' Trainer: `args` and either `model` or `model_init`.
     """
 
     def __init__(
@@ -70,30 +72,34 @@ class SpanTrainer(Trainer):
         self.say = log
         self._steps: Steps | None = None
         self._first_step = 0
-        #: Of the run, before the checkpoint that it goes on from.
+        #: Training time of the run before the checkpoint that it resumes from, in seconds.
         self.seconds_before = 0.0
         self._began = monotonic()
-        self._parts: deque[MicroBatch] = deque()  # of the step, yet to come
+        self._parts: deque[MicroBatch] = deque()  # remaining parts of the step
         self._part: MicroBatch
         self._done: list[tuple[MicroBatch, Tensor]] = []
         self.control: TrainerControl
-        # transformers asks for a set to evaluate on before it lets epochs end in an evaluation.
+        # transformers requires an evaluation set for evaluations at the ends of epochs.
         super().__init__(**kwargs, eval_dataset=dev, callbacks=[_Ends(self, save_steps, folder), *callbacks])
         self.remove_callback(PrinterCallback)
-        # The loss is divided by what a whole step counts, and needs no further share for accumulation.
+        # The loss is divided by the counts of a whole step, so it must not be divided again for accumulation.
         self.model_accepts_loss_kwargs = True
 
     @property
     def steps(self) -> Steps:
-        """The plan, as the arguments are now."""
+        """The plan of steps for the current arguments."""
         assert self._steps is not None
         return self._steps
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
-        """Train, from a checkpoint on if one is named.
+        """Train, optionally from a checkpoint.
+
+        Args:
+            resume_from_checkpoint: folder of the checkpoint; None starts from the beginning.
+            kwargs: further arguments of transformers' Trainer.
 
         Raises:
-            CoreError: `training.bad_checkpoint`, `training.not_finite`.
+            CoreError: `training.bad_checkpoint`, `training.not_finite`, `training.folder_not_writable`.
         """
         assert not isinstance(resume_from_checkpoint, bool), "name the checkpoint"
         self._first_step, self._began = 0, monotonic()
@@ -102,11 +108,15 @@ class SpanTrainer(Trainer):
         return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
 
     def seconds(self) -> float:
-        """Return how long the run has been trained, with what was before its checkpoint."""
+        """Return the training time of the run in seconds, including the time before its checkpoint."""
         return self.seconds_before + monotonic() - self._began
 
     def create_optimizer(self, model: nn.Module | None = None) -> Any:
-        """Return the optimizer, with a rate of their own for weights that are not pretrained if one is set."""
+        """Create the optimizer, with a separate learning rate for weights that are not pretrained if one is set.
+
+        Args:
+            model: the model to optimise; None is the trainer's own.
+        """
         made = self.optimizer is None
         optimizer = super().create_optimizer(model)
         if made and self.head_learning_rate is not None:
@@ -121,7 +131,7 @@ class SpanTrainer(Trainer):
         return optimizer
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Return this process's micro-batches from the step on that comes next."""
+        """Return this process's micro-batches, starting from the next step."""
         args, source = self.args, self.examples.source
         self._steps = Steps(
             source.n_tokens,
@@ -135,7 +145,7 @@ class SpanTrainer(Trainer):
         )
         args.max_steps = len(self._steps)
         all_parts = stream(self._steps, self._first_step, f"{source.digest} {args.seed} {self.batch_tokens}")
-        # Examples are dealt in turn: of a step's parts process r has r, r + world size, …
+        # Examples are assigned round-robin: of a step's parts, process r has r, r + world size, …
         mine: Any = split_dataset_by_node(all_parts, rank=args.process_index, world_size=args.world_size)
         return DataLoader(mine, batch_size=None, collate_fn=self._collate)
 
@@ -146,9 +156,15 @@ class SpanTrainer(Trainer):
     def get_batch_samples(
         self, epoch_iterator: Iterator[dict[str, Any]], num_batches: int, device: torch.device
     ) -> tuple[list[dict[str, Any]], Tensor | None]:
-        """Return this process's parts of a step, and what all parts count, as `SpanLoss.counts` tells it.
+        """Return this process's parts of a step, and the denominators of the loss over all parts (`SpanLoss.counts`).
 
-        A mean over a part would weigh its spans by how few there are; the step's losses must not depend on the parts.
+        A mean over each part would give more weight to spans in small parts; the step's loss must not depend on the
+        parts.
+
+        Args:
+            epoch_iterator: the micro-batches of this process.
+            num_batches: number of parts of this process in a step.
+            device: device of the denominators.
         """
         samples = list(islice(epoch_iterator, num_batches))
         self._parts, self._done = deque(sample.pop("micro_batch") for sample in samples), []
@@ -165,9 +181,15 @@ class SpanTrainer(Trainer):
         return samples, counts
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
-        """Learn from one part of a step."""
+        """Run the forward and backward pass of one part of a step.
+
+        Args:
+            model: the model.
+            inputs: the batch with its targets.
+            num_items_in_batch: denominators of the losses of the whole step, int64 [3].
+        """
         self._part = self._parts.popleft()
-        # Dropout is drawn by the step and the part, whichever process has it and whatever ran before.
+        # Seed dropout by step and part, independent of the process and of earlier work.
         draw = uniform(self.args.seed, self._part.step, np.array([self._part.part]), np.zeros(1, np.int64))
         torch.manual_seed(int(draw[0] * 2**53))
         loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
@@ -179,7 +201,14 @@ class SpanTrainer(Trainer):
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Return this part's share of the step's loss, times the processes, since their gradients are averaged."""
+        """Return this part's share of the step's loss, times the number of processes, which average their gradients.
+
+        Args:
+            model: the model.
+            inputs: the batch with its targets.
+            return_outputs: whether to return (loss, outputs).
+            num_items_in_batch: denominators of the losses of the whole step, int64 [3].
+        """
         outputs = model(**inputs, totals=num_items_in_batch)
         loss = outputs["loss"] * (self.args.world_size if self._part.counts else 0)
         return (loss, outputs) if return_outputs else loss
@@ -192,15 +221,15 @@ class SpanTrainer(Trainer):
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
         norm = super()._clip_grad_norm(model)
-        if norm is not None and self.accelerator.scaler is None:  # a scaler leaves such steps out, as it should
+        if norm is not None and self.accelerator.scaler is None:  # a scaler skips such steps by design
             self._check_finite("the gradient", norm.detach())
         return norm
 
     def _check_finite(self, what: str, value: Tensor) -> None:
-        """Stop all processes, before the weights change, where one has a value that is not finite.
+        """Stop all processes before the weights change, if any of them has a value that is not finite.
 
         Raises:
-            CoreError: `training.not_finite`, with what the step has learned from.
+            CoreError: `training.not_finite`, with the windows of the step.
         """
         bad = (~torch.isfinite(value)).float()
         if self.args.world_size > 1:
@@ -209,7 +238,7 @@ class SpanTrainer(Trainer):
             return
         suspects = [part.windows for part, loss in self._done if part.counts and not torch.isfinite(loss)]
         told = gather((suspects, [part.windows for part, _ in self._done if part.counts]))
-        # Where no part is bad by itself, as a gradient can be, any may be to blame.
+        # If no single part is bad, which is possible for a gradient, any part may be the cause.
         windows = [part for bad, _ in told for part in bad] or [part for _, parts in told for part in parts]
         numbers = np.concatenate(windows)
         names = self.examples.source.names(numbers[:_NAMED])
@@ -218,12 +247,21 @@ class SpanTrainer(Trainer):
         raise CoreError("training.not_finite", what=what, step=step, windows="; ".join(names) + more)
 
     def tagger(self, threshold: float | None = None) -> Tagger:
-        """Return the model as it is now, to tag with."""
+        """Return a tagger with the current weights.
+
+        Args:
+            threshold: threshold of the gate; None scores all candidate spans.
+        """
         network = self.accelerator.unwrap_model(self.model).network
         return Tagger(self.span_config, self.packer, network, self.args.device, gate_threshold=threshold)
 
     def evaluate(self, *args: object, **kwargs: object) -> dict[str, float]:
-        """Return entity scores on dev, to which each process tags its part; with a gate, at the best threshold now."""
+        """Return entity scores on dev, of which each process tags a part; with a gate, at its currently best threshold.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+        """
         mine = _my_documents(self.dev, self.args.process_index, self.args.world_size)
         if self.span_config.gate is None:
             scorer = SpanScorer(self.span_config.entity_max_length)
@@ -243,13 +281,13 @@ class SpanTrainer(Trainer):
         if self.is_world_process_zero():
             self.say(f"epoch {self.state.epoch:.2f}: dev F1 {metrics['eval_f1']:.2%}{at}")
         self.log(metrics)
-        # Trainer's own loop reads `control` after this, which is how it learns that a checkpoint is due.
+        # Trainer's own loop reads `control` after this, to learn whether a checkpoint is due.
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
 
 class _Ends(TrainerCallback):
-    """Says where epochs end in the one stream of steps, and which checkpoints are whole."""
+    """Callback that marks the ends of epochs within the single stream of steps, and marks complete checkpoints."""
 
     def __init__(self, trainer: SpanTrainer, save_steps: int | None, folder: TrainingFolder | None) -> None:
         self.trainer, self.save_steps, self.folder = trainer, save_steps, folder
@@ -264,7 +302,7 @@ class _Ends(TrainerCallback):
         steps, step = self.trainer.steps, state.global_step
         state.epoch = steps.epochs_done(step)
         if step == len(steps):
-            return  # What Trainer takes for the end of its one epoch.
+            return  # Trainer treats this as the end of its only epoch.
         saves = args.save_strategy != "no"
         if step in steps.epoch_ends:
             control.should_evaluate, control.should_save = True, saves
@@ -283,11 +321,11 @@ class _Ends(TrainerCallback):
 
 
 def gate_counts(tagger: Tagger, dev: Sequence[Sentence]) -> dict[float, Counter[str]]:
-    """Return what the gate does at each of `THRESHOLDS` on the sentences of all processes, as `GateScores.counts`.
+    """Return the counts of a gate at each of `THRESHOLDS`, summed over the sentences of all processes.
 
     Args:
-        tagger: with the lowest of these thresholds.
-        dev: this process's annotated sentences, if any.
+        tagger: a tagger with the lowest of these thresholds.
+        dev: annotated sentences of this process; may be empty.
     """
     counts = [Counter[str]() for _ in THRESHOLDS]
     if dev:
@@ -301,7 +339,7 @@ def gate_counts(tagger: Tagger, dev: Sequence[Sentence]) -> dict[float, Counter[
 
 
 def _my_documents(sentences: Sequence[Sentence], rank: int, world_size: int) -> Sequence[Sentence]:
-    """Return the sentences of this process's documents, such that all have about as many words."""
+    """Return the sentences of this process's documents; all processes get a similar number of words."""
     if world_size == 1:
         return sentences
     documents = [list(group) for _, group in groupby(sentences, key=lambda sentence: sentence.document_id)]
