@@ -75,8 +75,8 @@ def rewrite_card(path: str | Path, facts: Mapping[str, object]) -> None:
 
     Raises:
         CoreError: `bundle.not_found`, `bundle.missing_file`, `bundle.digest_mismatch`, `bundle.bad_file`,
-            `bundle.bad_config`, `bundle.format_too_new` or `checkpoint.no_outside_label` if the bundle cannot be read;
-            `bundle.output_not_writable`.
+            `bundle.bad_config`, `bundle.format_too_new`, `checkpoint.no_outside_label` or `encoder.entity_too_long` if
+            the bundle cannot be read; `bundle.output_not_writable`.
     """
     config = read_info(path).config
     known = {name: value for name, value in {**read_card_facts(path), **facts}.items() if value is not None}

@@ -1,1 +1,1 @@
-"""Bundles where other libraries look for them. Each module needs the library that it is named after."""
+"""Integrations with other libraries. Each module requires the library that it is named after."""

@@ -3,15 +3,15 @@
     nlp = spacy.blank("en")
     nlp.add_pipe("spanmarker", config={"model": "bundle/"})
 
-What it sets on a document:
+The component sets on each document:
 
-- `doc.spans[spans_key]`: all entities in order, with `attrs["scores"]` beside them;
-- `doc.ents`: those of them that share no token, the higher score first. All of them, with the decoder `flat.v1`
-  and spaCy's tokens at least as fine as the model's words;
-- `doc.user_data["spanmarker"]`: each entity as the model found it: label, score, start_char, end_char.
+- `doc.spans[spans_key]`: all entities in order, with their scores in `attrs["scores"]`;
+- `doc.ents`: a subset that shares no tokens, chosen by score. With the decoder `flat.v1`, and if spaCy's tokens are at
+  least as fine as the model's words, it contains all entities;
+- `doc.user_data["spanmarker"]`: each entity exactly as the model found it: label, score, start_char, end_char.
 
-Sentences are those of an earlier component (`sentencizer`, a parser, …) if there was one, else the splitter's of
-`Tagger.tag_text`. `nlp.pipe` tags a batch of documents in one call, sentence by sentence, as `nlp` does.
+Sentences are taken from an earlier component (`sentencizer`, a parser, …) if there is one, and otherwise from the
+model's sentence splitter. `nlp.pipe` tags a batch of documents in one call, with the same result as `nlp`.
 """
 
 import os
@@ -30,8 +30,8 @@ from spanmarker_core.errors import CoreError, CoreWarning
 from spanmarker_core.inference.tagger import Entity, Tagger
 from spanmarker_core.text.sentences import split_sentences
 
-#: What is done with an entity that begins or ends within one of spaCy's tokens: it grows to the tokens' edges, or it
-#: is no `Span`.
+#: Treatment of an entity that begins or ends within a spaCy token: "expand" extends it to whole tokens, "strict"
+#: creates no `Span` for it.
 ALIGNMENTS = ("expand", "strict")
 USER_DATA = "spanmarker"
 
@@ -75,22 +75,35 @@ def make_spanmarker(
     spans_key: str,
     batch_size: int,
 ) -> "SpanMarkerComponent":
-    """Make the component.
+    """Create the component.
 
     Args:
-        nlp, name: of spaCy.
-        model, revision: a bundle's folder, or a repository of the hub and its revision.
-        device, dtype, gate: as in `load`.
-        decoder, threshold, context, max_prev_context, max_next_context: as in `Tagger.tag_text`.
-        language: of the sentence splitter; None is the pipeline's own.
+        nlp: the spaCy pipeline.
+        name: name of the component.
+        model: a bundle's folder, or a repository on a model hub, such as "owner/name".
+        revision: commit, tag or branch of a repository; required for one.
+        device: "cpu", "cuda", "cuda:1", …; "auto" uses a GPU if there is one.
+        dtype: number format of the computation: "float32", "bfloat16" or "int8".
+        gate: "auto" uses a gate that was trained with the model, "on" any gate, "off" none.
+        decoder: name of a decoder, such as "flat.v1"; None uses the bundle's decoder.
+        threshold: minimum score, for all labels or by label; None uses the bundle's threshold.
+        context: "sentence", "document" or "block"; None uses the bundle's policy.
+        max_prev_context: for "document", maximum number of previous sentences; None is unlimited.
+        max_next_context: for "document", maximum number of following sentences; None is unlimited.
+        language: language of the sentence splitter; None uses the pipeline's language.
         alignment: one of `ALIGNMENTS`.
-        overwrite_ents: whether entities of earlier components go; else they stay, and those of ours that share a
-            token with them are in `doc.spans` only.
-        spans_key: in `doc.spans`.
-        batch_size: documents that are tagged in one call at most; `nlp.pipe` always names a size, 1000 of its own.
+        overwrite_ents: whether to remove entities of earlier components from `doc.ents`. Otherwise they are kept, and
+            entities that share a token with them are in `doc.spans` only.
+        spans_key: key in `doc.spans`.
+        batch_size: maximum number of documents per call of the model; spaCy passes its own default of 1000 to
+            `nlp.pipe`.
 
     Raises:
-        CoreError: `call.unknown_option`, `spacy.bad_batch_size`, and those of `Tagger.from_pretrained`.
+        CoreError: `call.unknown_option`, `spacy.bad_batch_size`. If the model cannot be loaded: `hub.not_found`,
+            `hub.no_revision`, `hub.not_a_bundle`, `hub.failed`, `bundle.not_found`, `bundle.missing_file`,
+            `bundle.digest_mismatch`, `bundle.bad_file`, `bundle.bad_config`, `bundle.format_too_new`,
+            `bundle.weights_mismatch`, `bundle.nan_weight`, `checkpoint.no_outside_label`, `encoder.entity_too_long`,
+            `encoder.no_position_ids`, `device.not_available`, `call.no_gate`.
     """
     if alignment not in ALIGNMENTS:
         raise CoreError("call.unknown_option", option="alignment", value=alignment, choices=", ".join(ALIGNMENTS))
@@ -108,12 +121,21 @@ def make_spanmarker(
 
 
 class SpanMarkerComponent:
-    """Tags documents; see the module.
+    """spaCy component that tags documents, created by `make_spanmarker`.
+
+    Args:
+        tagger: the model.
+        options: decoder, threshold and context options of each call.
+        language: language of the sentence splitter.
+        alignment: one of `ALIGNMENTS`.
+        overwrite_ents: whether to remove entities of earlier components from `doc.ents`.
+        spans_key: key in `doc.spans`.
+        batch_size: maximum number of documents per call of the model.
 
     Attributes:
         tagger: the model.
-        counts: over all documents so far: "entities", and those of them that were "not_on_tokens" and
-            "not_in_ents" since another took a token of theirs.
+        counts: counts over all documents so far: "entities"; of those, "not_on_tokens" do not match spaCy's tokens, and
+            "not_in_ents" share a token with another entity.
     """
 
     def __init__(
@@ -142,7 +164,13 @@ class SpanMarkerComponent:
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int | None = None) -> Iterator[Doc]:
-        """Tag documents, a batch at a time."""
+        """Tag a stream of documents in batches.
+
+        Args:
+            stream: the documents.
+            batch_size: maximum number of documents per call of the model; values above the component's own are reduced
+                to it.
+        """
         documents = iter(stream)
         size = min(batch_size or self._batch_size, self._batch_size)
         while batch := list(islice(documents, size)):
@@ -151,7 +179,7 @@ class SpanMarkerComponent:
 
     def _tag(self, docs: list[Doc]) -> None:
         if os.getpid() != self._process:
-            # nlp.pipe(n_process=…) forks, and the threads of the parent's pool, which torch would wait for, stay there.
+            # nlp.pipe(n_process=…) forks without the threads of torch's pool, for which torch would wait forever.
             self._process = os.getpid()
             torch.set_num_threads(1)
         sentences = [self._sentences(doc) for doc in docs]
@@ -194,7 +222,7 @@ class SpanMarkerComponent:
 
 
 def _apart(spans: list[Span], scores: list[float], taken: Iterable[Span]) -> list[Span]:
-    """Return spans that share no token with each other or with `taken`; ties go as in `decoding`."""
+    """Return spans that share no token with each other or with `taken`; ties are broken as in decoding."""
     order = sorted(
         range(len(spans)),
         key=lambda i: (-scores[i], spans[i].start - spans[i].end, spans[i].start, spans[i].label_),

@@ -1,10 +1,9 @@
-"""Imports a checkpoint of the `span_marker` library as a self-contained bundle.
+"""Import of checkpoints of the `span_marker` library as self-contained bundles.
 
-The library's folder holds a config with `model_type: "span-marker"` and the encoder's config nested in
-it, weights as safetensors or `.bin`, and a tokenizer with `<start>` and `<end>`. It offsets position
-ids by 2 for every encoder, splits raw strings by the tokenizer's own pre-tokenizer, and for
-XLM-RoBERTa splits punctuation off first. Nothing is fetched and no code of the checkpoint is run;
-`.bin` files are read as weights only.
+The library's folder holds a config with `model_type: "span-marker"` that contains the encoder's config, weights as
+safetensors or `.bin`, and a tokenizer with `<start>` and `<end>`. The library offsets position ids by 2 for every
+encoder, splits raw strings with the tokenizer's own pre-tokenizer, and for XLM-RoBERTa splits off punctuation first.
+The import downloads nothing and runs no code of the checkpoint; `.bin` files are read as weights only.
 """
 
 from pathlib import Path
@@ -37,16 +36,24 @@ _POSITION_OFFSET = 2
 _DEFAULT_MAX_TOKENS = 512
 _NO_LIMIT = 10**9
 
-#: The library sizes the embeddings to the tokenizer and rounds up.
+#: The library rounds the number of embeddings up from the size of the tokenizer.
 _MAX_SPARE_EMBEDDINGS = 64
 
 
 def import_span_marker(source: str | Path, output: str | Path) -> str:
-    """Write the checkpoint in folder `source` as a bundle; return the model's digest.
+    """Convert a checkpoint into a bundle.
+
+    Args:
+        source: folder of the checkpoint.
+        output: the bundle's folder; must not exist or be empty.
+
+    Returns:
+        The digest of the model.
 
     Raises:
         CoreError: `checkpoint.not_span_marker`, `checkpoint.no_outside_label`, `bundle.output_exists`,
-            `bundle.output_not_writable`, `encoder.*`.
+            `bundle.output_not_writable`, `encoder.no_fast_tokenizer`, `encoder.no_position_ids`,
+            `encoder.not_independent`, `encoder.entity_too_long`.
     """
     source = Path(source)
     check_output(output)
@@ -122,7 +129,7 @@ def _config(
 
 
 def _limit(values: dict[str, Any], name: str, default: int) -> int:
-    """Return a limit of tokens. Tokenizers without one say 10^30."""
+    """Return a limit in tokens. Tokenizers without a limit state 10^30."""
     limit = values.get(name)
     if limit is None:
         return default
@@ -134,8 +141,8 @@ def _limit(values: dict[str, Any], name: str, default: int) -> int:
 def _labels(values: dict[str, Any], n_labels: int) -> list[str]:
     """Return the classifier's labels in order.
 
-    The library keeps reduced labels (PER for B-PER and I-PER) at the top and those that had no prefix in
-    the encoder's config.
+    The library stores reduced labels (PER for B-PER and I-PER) at the top level of the config, and labels that had no
+    prefix in the encoder's config.
     """
     indices = [str(index) for index in range(n_labels)]
     for place in (values, values["encoder"]):
@@ -172,7 +179,7 @@ def _embedding_rows(weights: dict[str, Tensor]) -> int:
 
 
 def _read_tokenizer(source: Path, encoder_type: object) -> Tokenizer:
-    """Return the tokenizer as the library would have it after loading."""
+    """Return the tokenizer in the state in which the library uses it."""
     if (source / "tokenizer.json").is_file():
         with wrap_errors("tokenizer.json can't be read"):
             tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
@@ -180,7 +187,7 @@ def _read_tokenizer(source: Path, encoder_type: object) -> Tokenizer:
         tokenizer = read_tokenizer(source).backend_tokenizer
     put_spaces_before_words(tokenizer)
     if encoder_type == "xlm-roberta":
-        # A second Punctuation in front changes nothing, so a tokenizer saved with one is safe.
+        # A second Punctuation has no effect, so this is safe for a tokenizer saved with one.
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Punctuation(), tokenizer.pre_tokenizer])
     return tokenizer
 

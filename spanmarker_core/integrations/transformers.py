@@ -4,12 +4,12 @@
     ner = pipeline("bundle/")
     ner("Ada Lovelace lived in London.")
 
-or, once this module was imported, by transformers' own function, which takes the loaded model (a path it reads as a
-checkpoint of its own kinds, and a bundle is none; see `bundle`):
+After this module is imported, transformers' own function also works, but only with a loaded model (it reads a path as
+one of its own checkpoints, and a bundle is not one):
 
     transformers.pipeline("span-marker", model=load("bundle/"))
 
-Answers have the form of the token-classification pipeline's: entity_group, score, word, start, end.
+Results have the form of the token-classification pipeline: entity_group, score, word, start, end.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,21 +25,24 @@ from spanmarker_core.errors import CoreError
 from spanmarker_core.inference.tagger import Entity, Tagger
 
 TASK = "span-marker"
-#: Texts of a list, a generator or a data set that are tagged in one call, where batch_size isn't named.
+#: Default number of texts of a list, generator or data set that are tagged per call.
 BATCH_SIZE = 64
 
 _OPTIONS = ("split", "language", "context", "max_prev_context", "max_next_context", "decoder", "threshold")
 
 
 class SpanMarkerPipeline(Pipeline):
-    """Text, or many, to entities.
+    """Pipeline from one or more texts to entities.
 
     Args:
-        model: the loaded model; its device and number format are as it was loaded.
-        options: of transformers' pipelines, and those of `Tagger.tag_text`, which may be given to calls too.
+        model: the loaded model; its device and number format are fixed when it is loaded.
+        device: None, or the model's device.
+        options: options of transformers pipelines, and split, language, context, max_prev_context, max_next_context,
+            decoder and threshold of `Tagger.tag_text`, which can also be given to each call.
 
     Raises:
-        CoreError: `call.settled_when_loaded`; `call.unknown_option`, here and when called.
+        CoreError: `call.settled_when_loaded` for another device or dtype than the model's; `call.unknown_option`, here
+            and in calls.
     """
 
     _load_processor = False
@@ -59,11 +62,21 @@ class SpanMarkerPipeline(Pipeline):
         return f"{type(self).__name__}(device={str(self.model.device)!r}, dtype={self.model.dtype!r})"
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str:
-        """Copy the model's bundle; see `Tagger.save_pretrained`."""
+        """Copy the model's bundle to a folder.
+
+        Args:
+            save_directory: the folder.
+            options: keyword arguments of `Tagger.save_pretrained`.
+        """
         return self.model.save_pretrained(save_directory, **options)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Upload the model's bundle; see `Tagger.push_to_hub`."""
+        """Upload the model's bundle to a model hub.
+
+        Args:
+            repo_id: name of the repository, such as "owner/name".
+            options: keyword arguments of `Tagger.push_to_hub`.
+        """
         return self.model.push_to_hub(repo_id, **options)
 
     def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -72,14 +85,24 @@ class SpanMarkerPipeline(Pipeline):
         return {}, options, {}
 
     def preprocess(self, input_: str, **parameters: Any) -> list[str]:
-        """Make a list of one."""
+        """Wrap a text in a list.
+
+        Args:
+            input_: the text.
+            parameters: unused.
+        """
         return [input_]
 
     def _forward(self, input_tensors: list[str], **parameters: Any) -> list[list[Entity]]:
         return self.model.tag_text(input_tensors, **parameters)
 
     def postprocess(self, model_outputs: list[list[Entity]], **parameters: Any) -> list[dict[str, Any]]:
-        """Write the entities of one text."""
+        """Convert the entities of one text into dicts.
+
+        Args:
+            model_outputs: a list with the entities of the text.
+            parameters: unused.
+        """
         (entities,) = model_outputs
         return [
             {"entity_group": e.label, "score": e.score, "word": e.text, "start": e.char_start, "end": e.char_end}
@@ -87,7 +110,7 @@ class SpanMarkerPipeline(Pipeline):
         ]
 
     def __call__(self, inputs: Any, *args: Any, **options: Any) -> Any:
-        """Answer for a text; for a list of them; or, as they come, for a generator or a data set."""
+        """Tag a text, a list of texts, or lazily a generator or data set."""
         return [] if isinstance(inputs, list) and not inputs else super().__call__(inputs, *args, **options)
 
     def get_iterator(
@@ -99,7 +122,16 @@ class SpanMarkerPipeline(Pipeline):
         forward_params: dict[str, Any],
         postprocess_params: dict[str, Any],
     ) -> Iterator[list[dict[str, Any]]]:
-        """Answer for text after text, with as many in one call as a batch has; batches are packed by the model."""
+        """Yield the result of each text, tagging a batch of texts per call; the model packs the batch itself.
+
+        Args:
+            inputs: the texts.
+            num_workers: unused.
+            batch_size: number of texts per call; 1 means `BATCH_SIZE`.
+            preprocess_params: unused.
+            forward_params: options of `Tagger.tag_text`.
+            postprocess_params: unused.
+        """
         texts = iter(inputs)
         while batch := list(islice(texts, batch_size if batch_size > 1 else BATCH_SIZE)):
             for entities in self._forward(batch, **forward_params):
@@ -118,14 +150,22 @@ def pipeline(
     gate: str = "auto",
     **options: Any,
 ) -> SpanMarkerPipeline:
-    """Make a pipeline of a bundle's folder or a repository of the hub.
+    """Create a pipeline from a bundle's folder or a repository on a model hub.
 
     Args:
-        model, revision, device, dtype, gate: as in `Tagger.from_pretrained`.
+        model: a bundle's folder, or a repository, such as "owner/name".
+        revision: commit, tag or branch of a repository; required for one.
+        device: "cpu", "cuda", "cuda:1", …; "auto" uses a GPU if there is one.
+        dtype: number format of the computation: "float32", "bfloat16" or "int8".
+        gate: "auto" uses a gate that was trained with the model, "on" any gate, "off" none.
         options: as in `SpanMarkerPipeline`.
 
     Raises:
-        CoreError: those of both.
+        CoreError: `call.unknown_option`. If the model cannot be loaded: `hub.not_found`, `hub.no_revision`,
+            `hub.not_a_bundle`, `hub.failed`, `bundle.not_found`, `bundle.missing_file`, `bundle.digest_mismatch`,
+            `bundle.bad_file`, `bundle.bad_config`, `bundle.format_too_new`, `bundle.weights_mismatch`,
+            `bundle.nan_weight`, `checkpoint.no_outside_label`, `encoder.entity_too_long`, `encoder.no_position_ids`,
+            `device.not_available`, `call.no_gate`.
     """
     tagger = Tagger.from_pretrained(model, revision=revision, device=device, dtype=dtype, gate=gate)
     return transformers.pipeline(TASK, model=tagger, **options)
