@@ -1,16 +1,17 @@
-"""`spanmarker browse`: a page to look around in what `spanmarker tag` wrote.
+"""`spanmarker browse`: local web pages for exploring the output of `spanmarker tag`.
 
-    catalogue   which shards are done, as the manifest says
-    wanted      which rows are asked for
-    queries     rows of their tables, by DuckDB, in bounded time and memory
-    sources     the texts of documents, read back from where they came from
-    named       which of these places may be read
-    parts       a document's text in parts, with its entities
-    document    what the page of a document shows
-    views       what the other pages show
-    asked       what an address asks for
-    clients     how long connections may wait for their clients
-    server      HTTP on this machine only, reading only
+    catalogue   the finished shards, from the manifest
+    wanted      the rows that a query selects
+    queries     rows of the tables, read by DuckDB in bounded time and memory
+    sources     texts of documents, read from their sources
+    named       the sources that may be read
+    parts       the text of a document in parts, with its entities
+    document    the page of a document
+    views       the other pages
+    asked       parsing and validation of the query string
+    problems    errors shown as pages
+    clients     time limits of connections
+    server      the HTTP server, local and read-only
 
 Nothing is written to the output folder.
 """

@@ -1,4 +1,4 @@
-"""What an address asks for, checked. It names shards and numbers of rows, never a path."""
+"""Parsing and validation of query strings. They refer to shards and row numbers, never to paths."""
 
 import math
 import re
@@ -8,17 +8,20 @@ from pipelines.browse.catalogue import Catalogue
 from pipelines.browse.problems import bad_request, not_found
 from pipelines.browse.wanted import Place
 
-#: Characters that are searched for at most.
+#: Maximum number of characters of a search text.
 MAX_TEXT = 1000
 _MAX_FIELDS = 20
 _NUMBER = re.compile(r"[0-9]{1,15}")
 
 
 class Asked:
-    """The fields of an address's query.
+    """The validated fields of a query string.
+
+    Args:
+        query: the query string of a URL.
 
     Raises:
-        Problem: from the start, or from what reads a field, if that is not as it must be.
+        Problem: from the constructor or from a method, for an invalid field.
     """
 
     def __init__(self, query: str) -> None:
@@ -31,33 +34,59 @@ class Asked:
             raise bad_request("A field is there twice.")
 
     def text(self, name: str) -> str:
-        """Return a field without space at its edges; empty if it isn't there."""
+        """Return a field without surrounding whitespace; empty if it is missing.
+
+        Args:
+            name: name of the field.
+        """
         return self._fields.get(name, "").strip()
 
     def searched(self, name: str) -> str:
-        """Return a text that is searched for."""
+        """Return the search text in a field.
+
+        Args:
+            name: name of the field.
+        """
         text = self.text(name)
         if len(text) > MAX_TEXT:
             raise bad_request(f"What is searched for has at most {MAX_TEXT:,} characters.")
         return text
 
     def exactly(self, name: str) -> str:
-        """Return a field as it stands."""
+        """Return a field unchanged; empty if it is missing.
+
+        Args:
+            name: name of the field.
+        """
         return self._fields.get(name, "")
 
     def flag(self, name: str) -> bool:
-        """Tell whether a field is there and not empty."""
+        """Return whether a field is present and not empty.
+
+        Args:
+            name: name of the field.
+        """
         return bool(self.text(name))
 
     def one_of(self, name: str, choices: dict[str, str], default: str) -> str:
-        """Return a field that is one of some."""
+        """Return a field with a limited set of values.
+
+        Args:
+            name: name of the field.
+            choices: the valid values, as keys.
+            default: value of a missing or empty field.
+        """
         value = self.text(name) or default
         if value not in choices:
             raise bad_request(f"{name} is none of {', '.join(choices)}.")
         return value
 
     def share(self, name: str) -> float | None:
-        """Return a number from 0 to 1; None if there is none."""
+        """Return a number from 0 to 1; None if the field is missing or empty.
+
+        Args:
+            name: name of the field.
+        """
         text = self.text(name)
         if not text:
             return None
@@ -70,18 +99,31 @@ class Asked:
         return number
 
     def count(self, name: str) -> int | None:
-        """Return a whole number; None if there is none."""
+        """Return a non-negative integer; None if the field is missing or empty.
+
+        Args:
+            name: name of the field.
+        """
         text = self.text(name)
         if text and not _NUMBER.fullmatch(text):
             raise bad_request(f"{name} is no number.")
         return int(text) if text else None
 
     def shard(self, catalogue: Catalogue) -> str:
-        """Return the name of a finished shard."""
+        """Return the name of a finished shard from the field `shard`.
+
+        Args:
+            catalogue: the finished shards.
+        """
         return _known(self.text("shard"), catalogue)
 
     def place(self, name: str, catalogue: Catalogue) -> Place | None:
-        """Return a place, as `describe_place` spells it, in a finished shard; None if there is none."""
+        """Return a place in a finished shard, in the format of `describe_place`; None if the field is missing or empty.
+
+        Args:
+            name: name of the field.
+            catalogue: the finished shards.
+        """
         text = self.text(name)
         if not text:
             return None
@@ -98,7 +140,10 @@ def _known(shard: str, catalogue: Catalogue) -> str:
 
 
 def describe_place(place: Place) -> str:
-    """Return a place as addresses spell it.
+    """Return a place in the format used in URLs.
+
+    Args:
+        place: the place.
 
     >>> describe_place(Place("a-00000-0123456789abcdef", 7))
     'a-00000-0123456789abcdef:7'
@@ -107,7 +152,11 @@ def describe_place(place: Place) -> str:
 
 
 def address(path: str, **fields: object) -> str:
-    """Return an address with those fields that are not empty.
+    """Return a relative URL with all fields that are not empty.
+
+    Args:
+        path: path of the URL.
+        fields: fields of the query string.
 
     >>> address("/", q="R&D", least=0.5, label="", count=None, row=0)
     '/?q=R%26D&least=0.5&row=0'

@@ -1,4 +1,4 @@
-"""Which shards of an output are done, and what their entries say of them. No row is read for it."""
+"""The finished shards of an output and the counts in their manifest entries. No rows are read."""
 
 import os
 import threading
@@ -20,24 +20,24 @@ from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from schemas.manifest import Entry
 from spanmarker_core.errors import CodedError
 
-#: Seconds between two looks at the manifest, and the most of the time that they may take together.
+#: Minimum seconds between two checks of the manifest, and maximum share of time spent on them.
 _LOOK_SECONDS = 2.0
 _LOOK_SHARE = 0.05
-#: Seconds of reading that a page waits for.
+#: Maximum seconds that a page waits for the catalogue to be read.
 _WAIT_SECONDS = 1.0
 
 
 @dataclass(slots=True)
 class Catalogue:
-    """The finished shards of one job, sorted by name; a shard's number is its place here.
+    """The finished shards of a job, sorted by name. The number of a shard is its index in this order.
 
     Attributes:
-        identity: of the job.
-        names: of the shards.
-        rows: for each table, the rows of each shard, int64.
-        totals: for each table, the rows by what they are counted by: label, status, code.
-        having: for each table and such a value, the numbers of the shards that have rows of it, int32, sorted.
-        read_at: when it was read, local time.
+        identity: the job identity.
+        names: names of the shards.
+        rows: for each table, the number of rows by shard, int64.
+        totals: for each table, the number of rows by label, status or code.
+        having: for each table and each label, status or code, the sorted numbers of the shards that contain it, int32.
+        read_at: local time at which the catalogue was read.
     """
 
     identity: dict[str, str]
@@ -48,17 +48,28 @@ class Catalogue:
     read_at: datetime = field(default_factory=datetime.now)
 
     def number_of(self, shard: str) -> int | None:
-        """Return a shard's number; None if no such shard is done."""
+        """Return the number of a shard; None if it is not among the finished shards.
+
+        Args:
+            shard: name of the shard.
+        """
         place = bisect_left(self.names, shard)
         return place if place < len(self.names) and self.names[place] == shard else None
 
     def count(self, table: str) -> int:
-        """Return the rows of a table."""
+        """Return the number of rows of a table.
+
+        Args:
+            table: name of the table.
+        """
         return int(self.rows[table].sum())
 
 
 def local_folder(output: str) -> str:
-    """Return the path of an output of `spanmarker tag` on this machine.
+    """Return the local path of an output of `spanmarker tag`.
+
+    Args:
+        output: path or URL of the output folder.
 
     Raises:
         PipelineError: `browse.not_local`, `output.not_a_job`, `browse.not_tagged`.
@@ -73,12 +84,15 @@ def local_folder(output: str) -> str:
 
 
 def read_catalogue(folder: str) -> Catalogue:
-    """Return what is done in an output folder now.
+    """Read the catalogue of an output folder.
 
-    A shard counts if its entry is of the job that the folder's plan is of, and its files are there as the entry says.
+    A shard is included if its entry belongs to the same job as the plan of the folder, and its files match the entry.
+
+    Args:
+        folder: path of the output folder.
 
     Raises:
-        PipelineError: `browse.not_tagged`; what can't be read of the manifest.
+        PipelineError: `browse.not_tagged`, or an error in reading the manifest.
     """
     catalogue = Catalogue(_identity(folder))
     job = identity_digest(catalogue.identity)
@@ -87,7 +101,7 @@ def read_catalogue(folder: str) -> Catalogue:
     catalogue.totals = {table.name: Counter() for table in TAG_TABLES}
     for entry in read_entries(folder, find_done(folder).done):
         if entry.job != job:
-            continue  # A run with --force was interrupted before it removed them.
+            continue  # An interrupted run with --force left the entry of another job.
         number = len(catalogue.names)
         catalogue.names.append(entry.shard)
         for table, counted in _counted(entry).items():
@@ -116,10 +130,12 @@ def _counted(entry: Entry) -> dict[str, dict[str, int]]:
 
 
 class LiveCatalogue:
-    """The catalogue of an output that a run may be writing to: read again when the manifest has changed.
+    """The catalogue of an output that a run may be writing to; it is read again when the manifest has changed.
 
-    Where reading takes a moment, whoever asks waits for it. Where it takes longer it is done aside, and the old
-    catalogue serves meanwhile.
+    Callers wait for a short read. A longer one runs in the background, and the old catalogue is used meanwhile.
+
+    Args:
+        folder: path of the output folder.
     """
 
     def __init__(self, folder: str) -> None:
@@ -130,12 +146,12 @@ class LiveCatalogue:
         self._read()
 
     def now(self) -> Catalogue:
-        """Return what is done now, or was some time ago.
+        """Return the current catalogue, or an older one while the current one is read in the background.
 
         Raises:
-            PipelineError: as `read_catalogue`.
+            PipelineError: the errors of `read_catalogue`.
         """
-        if self._lock.acquire(blocking=False):  # Whoever comes while another looks takes what there is.
+        if self._lock.acquire(blocking=False):  # Callers that arrive during a check use the existing catalogue.
             aside = False
             try:
                 if self._fault is not None:
@@ -155,7 +171,7 @@ class LiveCatalogue:
         return self._catalogue
 
     def refresh(self) -> Catalogue:
-        """Read it again: a file that it names is gone."""
+        """Read the catalogue again, after a file that it refers to has disappeared."""
         with self._lock:
             self._read()
         return self._catalogue
@@ -176,6 +192,6 @@ class LiveCatalogue:
         self._next_look = time.monotonic() + max(_LOOK_SECONDS, self._took / _LOOK_SHARE)
 
     def _stamp(self) -> tuple[int, ...]:
-        # Entries appear and go by name, which changes the folder's time.
+        # Entries are created and removed as files, which changes the folder's modification time.
         paths = (join(self._folder, "manifest"), plan_path(self._folder))
         return tuple(os.stat(path).st_mtime_ns if os.path.exists(path) else 0 for path in paths)

@@ -1,4 +1,4 @@
-"""A document's page: one part of its text with the entities in it."""
+"""The page of a document: one part of its text with the entities in it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,17 +12,24 @@ from pipelines.browse.sources import Sources, Text, agrees
 from pipelines.browse.wanted import Place, Row
 from schemas import ANNOTATIONS, DOCUMENTS
 
-#: Seconds that reading the text back may take.
+#: Maximum seconds for reading the text from its source.
 _SOURCE_SECONDS = 8.0
 
 
 def document_values(
     asked: Asked, catalogue: Catalogue, questions: Questions, sources: Sources, tone_of: Callable[[str], int]
 ) -> dict[str, Any]:
-    """Return what the page of a document shows.
+    """Return the template variables for the page of a document.
+
+    Args:
+        asked: fields of the query string.
+        catalogue: the finished shards.
+        questions: queries of this page.
+        sources: reader of document texts.
+        tone_of: returns the colour of a label.
 
     Raises:
-        Problem: there is no such document or part.
+        Problem: the document or the part does not exist.
     """
     shard = asked.shard(catalogue)
     hit, document = _asked_for(asked, shard, questions)
@@ -66,7 +73,7 @@ def document_values(
 
 
 def _asked_for(asked: Asked, shard: str, questions: Questions) -> tuple[Row | None, Row]:
-    """Return the entity that was asked for, if any, and its document or the one that was."""
+    """Return the requested entity, if any, and its document or the requested document."""
     number, row = asked.count("hit"), asked.count("row")
     if (number is None) == (row is None):
         raise bad_request("A document is named by its row or by that of an entity in it.")
@@ -87,7 +94,7 @@ def _asked_for(asked: Asked, shard: str, questions: Questions) -> tuple[Row | No
 
 
 def _text(document: Row, questions: Questions, sources: Sources) -> Text:
-    """Return a document's text if all of its entities stand in it where they say."""
+    """Return the text of a document if it agrees with all of its entities."""
     text = sources.texts([document], _SOURCE_SECONDS)[0]
     if text.text is None or agrees(text.text, questions.surfaces(document["shard"], document["document_id"])):
         return text

@@ -1,7 +1,7 @@
-"""Which sources of documents may be read: those below folders that whoever browses has named.
+"""The sources that may be read: those below folders named by the user.
 
-An output says itself where its documents came from. One that somebody else made could name any file of this machine, or
-any URL, which would be asked for with the reader's credentials.
+An output names the sources of its documents itself. An output from somebody else could name any file of this machine,
+or any URL, which would be requested with the user's credentials.
 """
 
 import os
@@ -17,10 +17,10 @@ _UP = re.compile(r"(^|[/\\])\.{1,2}([/\\]|$)")
 
 
 class NamedFolders:
-    """Folders and URLs that were named, and what lies below them.
+    """Folders and URLs named by the user, including everything below them.
 
     Args:
-        folders: paths or URLs of folders, or of files.
+        folders: paths or URLs of folders or files.
 
     Raises:
         PipelineError: `url.unusable`.
@@ -40,14 +40,17 @@ class NamedFolders:
         return bool(self._local or self._stores)
 
     def hold(self, source: str) -> bool:
-        """Tell whether a path or URL is one of them or below one. Connects to no store.
+        """Return whether a path or URL is one of the folders or below one. Does not connect to a store.
+
+        Args:
+            source: the path or URL.
 
         >>> NamedFolders(["/data"]).hold("/data2/a.txt"), NamedFolders(["s3://b/in"]).hold("s3://b/in/../x.txt")
         (False, False)
         """
         protocol, mark, rest = source.partition("://")
         if mark and not source.startswith("/") and protocol not in _LOCAL:
-            # As text: some stores are connected to when a URL is resolved.
+            # Compare as text, because resolving the URL would connect to some stores.
             return not _UP.search(unquote(rest)) and any(_below(source, folder) for folder in self._stores)
         try:
             path = os.path.realpath(resolve(source)[1])

@@ -1,4 +1,4 @@
-"""A document's text in parts, with its entities: a page stays small however long the document is."""
+"""The text of a document in parts, with its entities, so that pages of long documents stay small."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from markupsafe import Markup
 from pipelines.pages.text import Mark, highlighted
 from spanmarker_core.text.sentences import split_sentences
 
-#: Characters of a part, about.
+#: Approximate number of characters per part.
 PART = 12_000
-#: Entities of a part that are shown; one in four characters.
+#: Maximum number of entities shown per part: one for every four characters.
 MAX_ENTITIES = 3000
-#: How far the begin of a part moves back, so as not to cut an entity or a word.
+#: Maximum number of characters by which the start of a part moves back, to avoid cutting an entity or a word.
 _BACK, _BACK_TO_SPACE = PART // 2, 200
-#: Marks that are drawn at once: the work grows with their square.
+#: Maximum number of marks rendered together; the cost is quadratic.
 _MARKS = 60
 _SENTENCE_ROOM = 2000
 
@@ -25,14 +25,22 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A line of a text with its entities marked; `chosen` if it has the entity that was asked for."""
+    """A line of text with its entities marked.
+
+    Attributes:
+        text: markup of the line.
+        chosen: whether the line contains the requested entity.
+    """
 
     text: Markup
     chosen: bool
 
 
 def parts_of(n_characters: int) -> int:
-    """Return how many parts a text has.
+    """Return the number of parts of a text.
+
+    Args:
+        n_characters: length of the text in code points.
 
     >>> parts_of(0), parts_of(PART), parts_of(PART + 1)
     (1, 1, 2)
@@ -41,15 +49,15 @@ def parts_of(n_characters: int) -> int:
 
 
 def part_start(number: int, n_characters: int, text: str | None, crossing: Callable[[int], int | None]) -> int:
-    """Return the first character of a part; that of the part after the last is the end.
+    """Return the first character of a part. The start of the part after the last one is the end of the text.
 
-    It is `number * PART`, or less where that would cut a word or an entity that began not long before.
+    The start is `number * PART`, or less if that would cut a word or an entity that began shortly before.
 
     Args:
-        number: from 0.
-        n_characters: of the text.
-        text: None if it can't be had.
-        crossing: the first character of the entities that hold both sides of a place, None if none does.
+        number: number of the part, from 0.
+        n_characters: length of the text in code points.
+        text: the text; None if it is not available.
+        crossing: returns the first character of the entities that cross a position; None if there are none.
 
     >>> part_start(1, 20_000, "x" * 11_990 + " " + "x" * 8009, lambda at: None)
     11991
@@ -71,7 +79,13 @@ def part_start(number: int, n_characters: int, text: str | None, crossing: Calla
 
 
 def part_with(char_start: int, start_of: Callable[[int], int], parts: int) -> int:
-    """Return the number of the part that has a character; `start_of` gives a part's first."""
+    """Return the number of the part that contains a character.
+
+    Args:
+        char_start: position of the character, in code points.
+        start_of: returns the first character of a part.
+        parts: number of parts.
+    """
     number = min(char_start // PART, parts - 1)
     return number + 1 if number + 1 < parts and start_of(number + 1) <= char_start else number
 
@@ -84,19 +98,20 @@ def paragraphs(
     tone_of: Callable[[str], int],
     chosen: Row | None = None,
 ) -> list[Paragraph]:
-    """Return characters [start, end) of a text, line by line, with their entities; blank lines are left out.
+    """Return characters [start, end) of a text line by line, with their entities; blank lines are omitted.
 
     Args:
-        text: the document.
-        start, end: in code points.
-        entities: rows of `annotations` that overlap the range, in reading order. Each must stand where it says.
-        tone_of: the tone of a label.
-        chosen: one of them to point out.
+        text: the text of the document.
+        start: first code point.
+        end: code point after the last one.
+        entities: rows of `annotations` that overlap the range, in reading order; they must agree with the text.
+        tone_of: returns the colour of a label.
+        chosen: the entity to highlight, if any.
     """
     found: list[Paragraph] = []
     for low, high, inside in _lines(text, start, end, entities):
         if high < end and text[low:high].endswith("\r"):
-            high -= 1  # Half of the line's end, as Windows writes it.
+            high -= 1  # the position between the two characters of a Windows line ending
         has_chosen = chosen is not None and low <= chosen["char_start"] < high
         parts = []
         for first, last, few in _pieces(low, high, inside):
@@ -110,7 +125,14 @@ def paragraphs(
 
 
 def in_sentence(text: str, entity: Row, language: str, tone: int) -> Markup:
-    """Return the sentence that an entity is in, with the entity marked."""
+    """Return the sentence that contains an entity, with the entity marked.
+
+    Args:
+        text: the text of the document.
+        entity: row of `annotations`.
+        language: language of the text, for the sentence splitter.
+        tone: colour of the entity.
+    """
     start, end = entity["char_start"], entity["char_end"]
     low = max(0, start - _SENTENCE_ROOM)
     window = text[low : start + 2 * _SENTENCE_ROOM]
@@ -129,7 +151,7 @@ def _mark(row: Row, low: int, high: int, tone_of: Callable[[str], int]) -> Mark:
 
 
 def _lines(text: str, start: int, end: int, entities: Sequence[Row]) -> Iterator[tuple[int, int, list[Row]]]:
-    """Yield (start, end, entities) of the lines in a range; an entity that goes on over several joins them."""
+    """Yield (start, end, entities) of the lines in a range; an entity that spans several lines joins them."""
     low, reach, inside, following = start, start, list[Row](), 0
     at = start
     while True:
@@ -149,7 +171,7 @@ def _lines(text: str, start: int, end: int, entities: Sequence[Row]) -> Iterator
 
 
 def _pieces(low: int, high: int, entities: Sequence[Row]) -> Iterator[tuple[int, int, list[Row]]]:
-    """Cut a line between entities, so that each piece has few."""
+    """Split a line between entities, so that each piece has few of them."""
     cuts, reach, count = [low], low, 0
     for row in entities:
         if count >= _MARKS and row["char_start"] >= reach:

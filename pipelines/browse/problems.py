@@ -1,10 +1,10 @@
-"""What keeps a page from being shown, as its reader is told it."""
+"""Errors that are shown to the user as pages."""
 
 from http import HTTPStatus
 
 
 class Problem(Exception):
-    """A page that can't be shown as asked for."""
+    """A page cannot be shown."""
 
     def __init__(self, status: HTTPStatus, title: str, words: str) -> None:
         super().__init__(words)
@@ -12,15 +12,27 @@ class Problem(Exception):
 
 
 def bad_request(words: str) -> Problem:
-    """Return the problem of a request that can't be read."""
+    """Return the problem of an invalid request.
+
+    Args:
+        words: explanation for the user.
+    """
     return Problem(HTTPStatus.BAD_REQUEST, "This can't be searched for", words)
 
 
 def not_found(words: str) -> Problem:
-    """Return the problem of what isn't there."""
+    """Return the problem of a missing resource.
+
+    Args:
+        words: explanation for the user.
+    """
     return Problem(HTTPStatus.NOT_FOUND, "Not found", words)
 
 
 def too_slow(words: str) -> Problem:
-    """Return the problem of a question that takes longer than it may."""
+    """Return the problem of a query that exceeds its time limit.
+
+    Args:
+        words: explanation for the user.
+    """
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "This takes too long", words)

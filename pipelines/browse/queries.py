@@ -1,10 +1,10 @@
-"""Rows of finished shards, by DuckDB: a page of them at a time, in bounded time and memory.
+"""Rows of finished shards, read by DuckDB one page at a time, in bounded time and memory.
 
-DuckDB is given the files of some shards at a time, more each time, and never all: what it holds of a file adds up where
-there are hundreds of thousands, and where rows are wanted as they are stored the first shards mostly have enough.
+DuckDB reads the files of an increasing number of shards, never of all at once: its memory per file adds up with
+hundreds of thousands of files, and for rows in stored order the first shards usually suffice.
 
-A row is known by its shard and its number in that shard's file. A page begins after such a row, so no page costs more
-than the first. Values only ever reach DuckDB as parameters; names in a statement are this module's own.
+A row is identified by its shard and its number in that shard's file. A page starts after such a row, so later pages
+cost no more than the first. Values reach DuckDB only as parameters; all names in a statement come from this module.
 """
 
 import contextlib
@@ -33,35 +33,35 @@ try:
 except ImportError as _error:
     raise PipelineError("browse.not_installed", reason=_error) from _error
 
-#: Seconds that a page's questions may take.
+#: Maximum seconds for the queries of a page.
 SECONDS = 10.0
-#: What DuckDB may hold. It spills nothing to disk.
+#: Memory limit of DuckDB, which does not spill to disk.
 MEMORY = "512MB"
 _THREADS = 4
-_AT_ONCE = 2  # pages that ask at the same time; others wait
-#: In the name of a folder these mean something to DuckDB, or can't be told to it.
+_AT_ONCE = 2  # pages queried concurrently; others wait
+#: Characters that have a special meaning for DuckDB in a folder name, or that it cannot represent.
 _SPECIAL = re.compile("[*?\\[\\]{}\\\\\ud800-\udfff]")
 
 _COLUMNS = {table.name: list(table.schema.names) for table in (ANNOTATIONS, DOCUMENTS, REJECTS)}
-_COLUMNS[REJECTS.name].remove("n_documents")  # which outputs of version 1 lack
+_COLUMNS[REJECTS.name].remove("n_documents")  # missing in outputs of version 1
 _FILES = "read_parquet(?, filename = true, file_row_number = true, hive_partitioning = false)"
 
 
 class _OutOfTime(Exception):
-    """The time of a page is over."""
+    """The time limit of a page is exceeded."""
 
 
 class Gone(Exception):
-    """A file of a shard is not there any longer: a run has removed it."""
+    """A file of a shard no longer exists, because a run has removed it."""
 
 
 class Database:
-    """Asks the tables of one output folder.
+    """Access to the tables of an output folder.
 
     Args:
-        folder: the output, on this machine.
-        memory: what DuckDB may hold, as it spells it.
-        seconds: that the questions of one page may take together.
+        folder: path of the output folder.
+        memory: memory limit, in DuckDB's notation.
+        seconds: maximum time for all queries of a page.
     """
 
     def __init__(self, folder: str, memory: str = MEMORY, seconds: float = SECONDS) -> None:
@@ -69,7 +69,7 @@ class Database:
         self._stack = contextlib.ExitStack()
         self._folder = folder
         if _SPECIAL.search(folder):
-            # A link outside of it, whose name is plain.
+            # A symbolic link from outside, whose path has no special characters.
             scratch = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="spanmarker-browse-"))
             self._folder = f"{scratch}/output"
             os.symlink(folder, self._folder)
@@ -91,7 +91,7 @@ class Database:
         self._connection.execute("SET lock_configuration = true")
 
     def close(self) -> None:
-        """Break off what is being asked, and forget the folder."""
+        """Interrupt running queries and close the connection."""
         for cursor in list(self._asking):
             cursor.interrupt()
         for _ in range(_AT_ONCE):
@@ -101,11 +101,14 @@ class Database:
 
     @contextlib.contextmanager
     def asking(self, seconds: float | None = None) -> Iterator["Questions"]:
-        """Ask for a page, for so long.
+        """Provide the queries of a page, within a time limit.
+
+        Args:
+            seconds: time limit; None selects that of the database.
 
         Raises:
-            Problem: others are asking, the time is over, the memory is too small or a file is damaged.
-            Gone: a file isn't there any longer.
+            Problem: no slot is free, the time or memory limit is exceeded, or a file is damaged.
+            Gone: a file no longer exists.
         """
         limit = self.seconds if seconds is None else seconds
         deadline = time.monotonic() + limit
@@ -134,7 +137,7 @@ class Database:
 
 
 def _interrupt(cursor: "duckdb.DuckDBPyConnection", deadline: float, over: threading.Event) -> None:
-    # Again and again, since one that comes between two questions is lost.
+    # Repeat, because an interrupt between two queries has no effect.
     if not over.wait(max(0.0, deadline - time.monotonic())):
         cursor.interrupt()
         while not over.wait(0.05):
@@ -142,7 +145,7 @@ def _interrupt(cursor: "duckdb.DuckDBPyConnection", deadline: float, over: threa
 
 
 class Questions:
-    """What one page asks. Its time runs from `Database.asking` on."""
+    """The queries of a page. Their time limit starts with `Database.asking`."""
 
     def __init__(self, cursor: "duckdb.DuckDBPyConnection", folder: str, deadline: float) -> None:
         self._cursor, self._folder, self._deadline = cursor, folder, deadline
@@ -151,17 +154,22 @@ class Questions:
         """Return the first `limit` rows after a place.
 
         Args:
-            catalogue: the shards that are done.
-            wanted: which rows.
-            after: a row of a shard in the catalogue; None begins.
-            limit: rows of a page.
+            catalogue: the finished shards.
+            wanted: the rows to select.
+            after: a row of a shard in the catalogue; None starts at the beginning.
+            limit: maximum number of rows.
         """
         if ORDERS[wanted.order] is None:
             return self._as_stored(catalogue, wanted, after, limit)
         return self._sorted(catalogue, wanted, after, limit)
 
     def counts(self, catalogue: Catalogue, wanted: Wanted) -> Counts:
-        """Return how many rows are as wanted. Whatever the catalogue tells is not counted."""
+        """Return the number of selected rows. Numbers in the catalogue are used without a query.
+
+        Args:
+            catalogue: the finished shards.
+            wanted: the rows to select.
+        """
         if not wanted.text and wanted.least is None and wanted.most is None:
             totals = catalogue.totals[wanted.table]
             known = Counter({wanted.value: totals[wanted.value]}) if wanted.value else totals
@@ -179,14 +187,23 @@ class Questions:
         return Counts(counted, True)
 
     def row(self, table: str, place: Place) -> Row | None:
-        """Return a row of a finished shard; None if it has none of this number."""
+        """Return a row of a finished shard; None if the row does not exist.
+
+        Args:
+            table: name of the table.
+            place: place of the row.
+        """
         columns = ", ".join(_COLUMNS[table])
         statement = f"SELECT {columns}, filename, file_row_number FROM {_FILES} WHERE file_row_number = ?"
         found = self._ask(statement, [[self._path(table, place.shard)], place.row])
         return _rows(table, found)[0] if found else None
 
     def documents_of(self, owners: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Row]:
-        """Return the rows of documents by (shard, document id), of those that were tagged."""
+        """Return the rows of tagged documents by (shard, document id).
+
+        Args:
+            owners: shard and document id of each document.
+        """
         if not owners:
             return {}
         shards = sorted({shard for shard, _ in owners})
@@ -195,7 +212,7 @@ class Questions:
             f"SELECT {', '.join(_COLUMNS[DOCUMENTS.name])}, filename, file_row_number FROM {_FILES} "
             "WHERE status = 'tagged' AND list_contains(?, document_id)"
         )
-        if len(ids) == 1:  # which lets DuckDB pass over row groups
+        if len(ids) == 1:  # This form lets DuckDB skip row groups.
             statement = statement.replace("list_contains(?, document_id)", "document_id = ?")
         paths = [self._path(DOCUMENTS.name, shard) for shard in shards]
         found = _rows(DOCUMENTS.name, self._ask(statement, [paths, ids[0] if len(ids) == 1 else ids]))
@@ -203,7 +220,15 @@ class Questions:
         return {owner: by_owner[owner] for owner in owners if owner in by_owner}
 
     def entities(self, shard: str, document_id: str, start: int, end: int, limit: int) -> list[Row]:
-        """Return the entities of a document that overlap characters [start, end), in reading order, `limit` at most."""
+        """Return the entities of a document that overlap characters [start, end), in reading order.
+
+        Args:
+            shard: name of the shard.
+            document_id: id of the document.
+            start: first code point.
+            end: code point after the last one.
+            limit: maximum number of entities.
+        """
         return _rows(
             ANNOTATIONS.name,
             self._ask(
@@ -215,12 +240,23 @@ class Questions:
         )
 
     def crossing(self, shard: str, document_id: str, at: int) -> int | None:
-        """Return the first character of the entities of a document that hold both sides of `at`; None if none does."""
+        """Return the first character of the entities of a document that cross a position; None if there are none.
+
+        Args:
+            shard: name of the shard.
+            document_id: id of the document.
+            at: the position, in code points.
+        """
         statement = f"SELECT min(char_start) FROM {_FILES} WHERE document_id = ? AND char_start < ? AND char_end > ?"
         return self._ask(statement, [[self._path(ANNOTATIONS.name, shard)], document_id, at, at])[0][0]
 
     def surfaces(self, shard: str, document_id: str) -> Iterator[tuple[int, int, str]]:
-        """Yield (char_start, char_end, text) of all entities of a document."""
+        """Yield (char_start, char_end, text) of all entities of a document.
+
+        Args:
+            shard: name of the shard.
+            document_id: id of the document.
+        """
         with self._timed():
             self._cursor.execute(
                 f"SELECT char_start, char_end, text FROM {_FILES} WHERE document_id = ?",
@@ -236,7 +272,7 @@ class Questions:
             within, first = where, parameters
             if after is not None and catalogue.names[shards[0]] == after.shard:
                 within, first = f"{where} AND file_row_number > ?", [*parameters, after.row]
-            # Without ORDER BY, DuckDB gives rows as they lie in the files, and these in the order of their list.
+            # Without ORDER BY, DuckDB returns rows in stored order, file by file in the order of the list.
             statement = (
                 f"SELECT {', '.join(_COLUMNS[wanted.table])}, filename, file_row_number FROM {_FILES} "
                 f"WHERE {within} LIMIT {limit + 1 - len(found)}"
@@ -278,7 +314,7 @@ class Questions:
         for shards in growing(catalogue, wanted, None):
             best += self._ask(statement, [self._paths(catalogue, wanted.table, shards), *parameters])
             best.sort(key=lambda found: found[-3:-1])
-            best.sort(key=lambda found: found[-1], reverse=falling)  # Equal ones stay as they were.
+            best.sort(key=lambda found: found[-1], reverse=falling)  # The sort is stable.
             del best[limit + 1 :]
         rows = _rows(wanted.table, [found[:-1] for found in best])
         return Page(rows[:limit], place_of(rows[limit - 1]) if len(rows) > limit else None)
@@ -311,10 +347,15 @@ class Questions:
 
 
 def retrying(work: Callable[[Catalogue], Any], now: Callable[[], Catalogue], refresh: Callable[[], Catalogue]) -> Any:
-    """Do `work` with the catalogue of now; once more with a new one if a run has removed a file of it.
+    """Call `work` with the current catalogue, and once more with a new one if a run has removed a file.
+
+    Args:
+        work: function of the catalogue.
+        now: returns the current catalogue.
+        refresh: reads a new catalogue.
 
     Raises:
-        Problem: a file is gone again.
+        Problem: a file is missing again.
     """
     try:
         return work(now())

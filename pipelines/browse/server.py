@@ -1,8 +1,8 @@
-"""HTTP for the pages: on this machine only, reading only.
+"""HTTP server for the pages, local and read-only.
 
-It listens on 127.0.0.1. A page of the web can have its own name lead there, so a request has to name this machine as
-its host. Answers forbid whatever a page doesn't need: scripts and styles but its own, frames, being embedded, being
-remembered, telling others where their reader came from.
+It listens on 127.0.0.1. A website can make its own host name resolve to that address, so requests must name this
+machine in their Host header. Response headers forbid everything that a page does not need: foreign scripts and styles,
+frames, embedding, caching, and referrers.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ from pipelines.pages import policy
 from spanmarker_core.errors import CodedError
 
 HOST = "127.0.0.1"
-#: Bytes of the longest address that is read.
+#: Maximum length of a URL in bytes.
 MAX_ADDRESS = 8192
-#: Requests that are answered at once; more are turned away.
+#: Maximum number of concurrent requests; further ones are rejected.
 _MOST_REQUESTS = 32
 _OUR_NAMES = {"127.0.0.1", "localhost", "[::1]"}
 
@@ -34,19 +34,19 @@ Told = Callable[[Problem], bytes]
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Answers GET and HEAD on a port of 127.0.0.1.
+    """Answers GET and HEAD requests on a port of 127.0.0.1.
 
     Args:
-        port: 0 takes one that is free.
-        answer: makes the page of a path and a query.
-        told: makes the page of a problem.
+        port: the port; 0 selects a free one.
+        answer: returns the page for a path and a query string.
+        told: returns the page for a problem.
 
     Raises:
         PipelineError: `browse.port_unusable`.
     """
 
     daemon_threads = True
-    #: Connections that the system keeps until they are accepted.
+    #: Number of connections that the system queues until they are accepted.
     request_queue_size = 128
 
     def __init__(self, port: int, answer: Answer, told: Told) -> None:
@@ -60,31 +60,45 @@ class Server(http.server.ThreadingHTTPServer):
             raise PipelineError("browse.port_unusable", port=port, reason=reason) from error
 
     def server_bind(self) -> None:
-        """Bind, without asking a name server for this machine's name."""
+        """Bind the socket without looking up the name of this machine."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = HOST, self.server_address[1]
 
     @property
     def url(self) -> str:
-        """Where the pages are."""
+        """Return the URL of the start page."""
         return f"http://{HOST}:{self.server_port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own; where there are many connections, a slow one makes room."""
+        """Answer a request in a new thread; if there are too many connections, the slowest client is disconnected.
+
+        Args:
+            request: socket of the connection.
+            client_address: address of the client.
+        """
         self.clients.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """End a connection."""
+        """Close a connection.
+
+        Args:
+            request: socket of the connection.
+        """
         self.clients.remove(request)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Close connections whose time is over; `serve_forever` calls this several times a second."""
+        """Close connections that exceeded their time limit. `serve_forever` calls this several times per second."""
         self.clients.close_late()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that went away; what else is raised here is a bug."""
+        """Ignore clients that disconnected; report any other error, which is a bug.
+
+        Args:
+            request: socket of the connection.
+            client_address: address of the client.
+        """
         if not isinstance(sys.exception(), OSError):
             traceback.print_exc()
 
@@ -92,7 +106,7 @@ class Server(http.server.ThreadingHTTPServer):
 class _Handler(http.server.BaseHTTPRequestHandler):
     server: Server
     server_version, sys_version = "spanmarker", ""
-    #: A connection holds one request, so nothing that follows it is taken for another.
+    #: One request per connection, so that no trailing data is taken for another request.
     protocol_version = "HTTP/1.0"
     _HEADERS: ClassVar[dict[str, str]] = {
         "Content-Type": "text/html; charset=utf-8",
@@ -106,7 +120,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     }
 
     def do_GET(self) -> None:
-        """Answer a page."""
+        """Answer a GET request."""
         path, _, query = self.path.partition("?")
         try:
             self._check()
@@ -119,20 +133,31 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what can't be read, or another method than GET and HEAD."""
+        """Answer an invalid request or an unsupported method.
+
+        Args:
+            code: HTTP status.
+            message: unused.
+            explain: unused.
+        """
         status = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
         words = "Pages can only be read." if status == HTTPStatus.METHOD_NOT_ALLOWED else status.description
         self._send(status, self.server.told(Problem(status, status.phrase, words)))
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing of requests."""
+        """Do not log requests.
+
+        Args:
+            format: unused.
+            args: unused.
+        """
 
     @contextlib.contextmanager
     def _place(self) -> Iterator[None]:
-        """Hold one of the places of requests that are answered at once; a client takes none while it is waited for.
+        """Occupy one of the slots for concurrent requests. Waiting for a client takes no slot.
 
         Raises:
-            Problem: all are taken.
+            Problem: all slots are taken.
         """
         if not self.server.room.acquire(blocking=False):
             raise Problem(
@@ -148,7 +173,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Return a page.
 
         Raises:
-            Problem: and nothing else.
+            Problem: the page cannot be shown; no other exception is raised.
         """
         try:
             return self.server.answer(path, query)
@@ -187,7 +212,7 @@ _HOST_HEADER = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 
 
 def _host(value: str) -> str:
-    """Return the name in a Host header, without its port; empty if it is none.
+    """Return the name in a Host header, without its port; empty if the header is invalid.
 
     >>> _host("LOCALHOST:80"), _host("[::1]:80"), _host("127.0.0.1.evil.example"), _host("a@localhost")
     ('localhost', '[::1]', '127.0.0.1.evil.example', '')

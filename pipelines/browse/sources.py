@@ -1,8 +1,8 @@
-"""Texts of documents, read back from where they came from: outputs hold none.
+"""Texts of documents, read from their sources, because outputs contain no texts.
 
-A source may be gone, or hold something else by now. So a text is only given if it is known for the one that was tagged,
-by its id and its length; `agrees` then holds entities against it. Only places that a documents table names are read,
-and only below folders that the reader has named.
+A source may have been removed or changed. A text is returned only if its id and length match the tagged document;
+`agrees` then compares it with the entities. Only sources in a documents table are read, and only below folders named by
+the user.
 """
 
 import json
@@ -25,9 +25,9 @@ from pipelines.storage.urls import is_local
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
-#: Characters of the longest text that is read.
+#: Maximum number of characters of a text.
 MAX_CHARACTERS = 50_000_000
-#: Bytes that a line of JSON may have beside its text, which has up to twelve a character.
+#: Maximum number of bytes of a JSON line besides its text, which has up to twelve bytes per character.
 _BESIDE = 64 << 20
 _KEPT_CHARACTERS = 16_000_000
 _BOM = b"\xef\xbb\xbf"
@@ -43,14 +43,23 @@ _UNREADABLE = "its source can't be read: {source}: {reason}"
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The text of a document, or in words why there is none."""
+    """The text of a document, or the reason why it is not available.
+
+    Attributes:
+        text: the text, or None.
+        problem: explanation for the user; empty if there is a text.
+    """
 
     text: str | None
     problem: str = ""
 
 
 def agrees(text: str, surfaces: Iterable[tuple[int, int, str]]) -> bool:
-    """Tell whether all entities, as (char_start, char_end, text), stand in a text where they say.
+    """Return whether all entities are found in a text at their positions.
+
+    Args:
+        text: the text.
+        surfaces: (char_start, char_end, text) of each entity.
 
     >>> agrees("Ann in York", [(0, 3, "Ann"), (7, 11, "York")]), agrees("Ann in Yorck", [(7, 12, "York")])
     (True, False)
@@ -59,18 +68,19 @@ def agrees(text: str, surfaces: Iterable[tuple[int, int, str]]) -> bool:
 
 
 class Sources:
-    """Reads texts back, and remembers some.
+    """Reads texts from their sources and caches some of them.
 
     Args:
-        folder: the output.
-        id_column, text_column: of the job.
-        named: paths and URLs of the folders whose files may be read.
+        folder: path of the output folder.
+        id_column: column or JSON key of the ids.
+        text_column: column or JSON key of the texts.
+        named: paths and URLs of the folders that may be read.
 
     Attributes:
-        named: these folders; without one no text is read, and the problem of each is empty.
+        named: the folders that may be read; if there are none, no text is read and all problems are empty.
 
     Raises:
-        PipelineError: `url.unusable`, of a folder that is named.
+        PipelineError: `url.unusable`, for an invalid path or URL in `named`.
     """
 
     def __init__(self, folder: str, id_column: str, text_column: str, named: Iterable[str]) -> None:
@@ -84,7 +94,7 @@ class Sources:
 
         Args:
             documents: rows of `documents`, each with its `shard`.
-            seconds: after which no further one is read.
+            seconds: time after which no further source is read.
         """
         if not self.named:
             return [Text(None)] * len(documents)
@@ -134,15 +144,15 @@ class Sources:
         except _LateError:
             problem = _LATE.format(source=source)
         except DamagedFile:
-            pass  # From some place on it is not what was read.
-        # What other content does to readers, and what keeps a file from being opened.
+            pass  # Content after the damage differs from the tagged content.
+        # Readers raise these for unexpected content, and for files that cannot be opened.
         except (pa.ArrowException, OSError, CodedError, ValueError, KeyError, RecursionError) as error:
             problem = _UNREADABLE.format(source=source, reason=" ".join(str(error).split())[:200])
         missing = Text(None, problem)
         return [texts.get(document["source_row"], missing) for document in documents]
 
     def _path(self, source: str, shard: str) -> str:
-        """Return the path that a table's `source` stands for; in tables, bytes that are no UTF-8 are spelled out."""
+        """Return the path for a table's `source`, in which bytes that are not UTF-8 are escaped."""
         path = source
         if "\\" in source and (entry := committed_entry(self._folder, shard)) is not None:
             paths = [join(entry.source, name) for name in entry.files] or [entry.source]
@@ -151,7 +161,7 @@ class Sources:
             raise _UnnamedError
         fs, local = resolve(path)
         if is_local(fs) and local_kind(local)[0] != "file":
-            raise FileNotFoundError(path)  # A pipe would be waited for.
+            raise FileNotFoundError(path)  # Opening a pipe would block.
         return path
 
     def _remembered(self, document: dict[str, Any]) -> str | None:
@@ -169,11 +179,11 @@ class Sources:
 
 
 class _UnnamedError(Exception):
-    """The reader has not named a folder that it is below."""
+    """The source is not below a folder named by the user."""
 
 
 class _LateError(Exception):
-    """The time is over."""
+    """The time limit is exceeded."""
 
 
 def _key(document: dict[str, Any]) -> tuple[str, int, str]:
@@ -199,7 +209,7 @@ def _parquet(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: flo
     for group in range(metadata.num_row_groups):
         ends.append((ends[-1] if ends else 0) + metadata.row_group(group).num_rows)
     for end in ends:
-        # A row group is decoded from its begin on, so those of one are read together.
+        # Rows of a row group are read together, because it is decoded from its start.
         here = [row for row in rows if row < end]
         rows = rows[len(here) :]
         if here:
@@ -234,11 +244,11 @@ def _jsonl(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: float
 
 
 def _compressed(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: float) -> _Found:
-    """Read a compressed file up to the last line that is wanted: no place in it can be gone to."""
+    """Read a compressed file up to the last requested line, because it does not support seeking."""
     left = sorted(wanted)
     kind = format_of(path) or ""
     with open_input(path) as file:
-        position, line = 0, b""  # `line` is what is known of the line at left[0]
+        position, line = 0, b""  # `line` is the known beginning of the line left[0]
         for block in decompressed(file, kind):
             if time.monotonic() > deadline:
                 raise _LateError

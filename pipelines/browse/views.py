@@ -1,4 +1,4 @@
-"""What each page shows."""
+"""The contents of the pages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from pipelines.browse.wanted import Page, Row, Wanted
 from pipelines.pages import render
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 
-#: Rows of a page.
+#: Number of rows per page.
 TAG_TABLES = 25
-#: Seconds that the sources of a page of entities may take.
+#: Maximum seconds for reading the sources of a page of entities.
 _CONTEXT_SECONDS = 2.0
 
 _ENTITY_ORDERS = {
@@ -33,13 +33,13 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The pages of one output folder.
+    """The pages of an output folder.
 
     Args:
-        folder: the output.
-        live: what is done there.
-        database: its rows.
-        sources: its documents' texts.
+        folder: path of the output folder.
+        live: catalogue of the finished shards.
+        database: the tables.
+        sources: reader of document texts.
     """
 
     folder: str
@@ -50,8 +50,12 @@ class Site:
     def page(self, path: str, query: str) -> bytes:
         """Return the page at a path.
 
+        Args:
+            path: path of the URL.
+            query: query string of the URL.
+
         Raises:
-            Problem: what keeps it from being shown.
+            Problem: the page cannot be shown.
         """
         pages: dict[str, Callable[[Asked], bytes]] = {
             "/": self._entities,
@@ -64,7 +68,11 @@ class Site:
         return pages[path](Asked(query))
 
     def problem(self, problem: Problem) -> bytes:
-        """Return the page that tells a problem."""
+        """Return the page that describes a problem.
+
+        Args:
+            problem: the problem.
+        """
         return render("browse_problem", title=problem.title, forms=True, words=problem.words, at="")
 
     def _entities(self, asked: Asked) -> bytes:
@@ -152,11 +160,11 @@ class Site:
         return self._looked(look)
 
     def _contexts(self, catalogue: Catalogue, rows: list[Row]) -> list[Any]:
-        """Return for each entity its sentence, or in words why it can't be shown."""
+        """Return the sentence of each entity, or the reason why it cannot be shown."""
         owners = [(row["shard"], row["document_id"]) for row in rows]
         lost = "its document is in no table"
         try:
-            # In a time of its own: what was found is shown, also where finding it took all there was.
+            # A separate time limit: rows are shown even if finding them took all the time.
             with self.database.asking(_CONTEXT_SECONDS) as questions:
                 documents = questions.documents_of(list(dict.fromkeys(owners)))
         except Problem as problem:
@@ -197,11 +205,21 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """A page of rows, and what is known of all of them."""
+    """A page of rows, and what is known of all selected rows.
+
+    Attributes:
+        wanted: the rows to select.
+        page: the rows of the page.
+        looked_through: number of shards searched and of all shards, for an incomplete page.
+        count: number of selected rows, if known.
+        counted_all: whether the count is complete.
+        by_value: number of rows by label, status or code.
+        first: whether this is the first page.
+    """
 
     wanted: Wanted
     page: Page
-    looked_through: tuple[int, int]  # shards, of how many; if the page is not whole
+    looked_through: tuple[int, int]
     count: int | None
     counted_all: bool
     by_value: list[tuple[str, int]]
@@ -223,7 +241,7 @@ class _Listing:
         return cls(wanted, page, (done or 0, len(catalogue.names)), count, whole, by_value, after is None)
 
     def values(self, path: str, **more: object) -> dict[str, Any]:
-        """Return what the templates read; `more` are fields of the form that are no part of what is wanted."""
+        """Return the variables of the templates; `more` are fields of the form that do not select rows."""
         wanted, after = self.wanted, self.page.after
         name = {ANNOTATIONS.name: "label", DOCUMENTS.name: "status", REJECTS.name: "code"}[wanted.table]
         fields = {"q": wanted.text, name: wanted.value, "least": wanted.least, "most": wanted.most, **more}
@@ -243,11 +261,11 @@ class _Listing:
 
 
 def _tones(catalogue: Catalogue) -> Callable[[str], int]:
-    """Return what gives a label its tone: the most frequent labels differ."""
+    """Return a function that gives a label its colour; the most frequent labels have different colours."""
     places = {label: place for place, (label, _) in enumerate(catalogue.totals[ANNOTATIONS.name].most_common())}
     return lambda label: places.get(label, 0) % 6
 
 
 def _head(raw: bytes | None) -> str:
-    """Return the first bytes of a record as text; what is no UTF-8 is spelled out."""
+    """Return the first bytes of a record as text; bytes that are not UTF-8 are escaped."""
     return "" if raw is None else raw.decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Which rows are asked for, and the shards that may have them."""
+"""Selection of rows, and the shards that may contain them."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import numpy as np
 from pipelines.browse.catalogue import Catalogue
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 
-#: Rows and files of the shards that are asked first, and the most that are asked at once.
+#: Limits of the shards queried together, in rows and files: in the first step, and after doubling with each step.
 _FIRST_ROWS, _MOST_ROWS = 200_000, 4_000_000
 _FIRST_FILES, _MOST_FILES = 16, 1024
 
@@ -19,7 +19,12 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A row of a table: its shard, and its number in the shard's file; -1 is before the first."""
+    """The place of a row in a table.
+
+    Attributes:
+        shard: name of the shard.
+        row: number of the row in the shard's file; -1 is the place before the first row.
+    """
 
     shard: str
     row: int
@@ -27,15 +32,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which rows of a table are asked for, and in which order.
+    """The rows of a table to select, and their order.
 
     Attributes:
         table: annotations, documents or rejects.
-        text: what the text (of rejects and documents the id) has in it, or is; in any case of letters. Empty: any.
-        whole: whether it is all of the text.
+        text: text to search for, ignoring case, in the entity text, or in the id of documents and rejects; empty: any.
+        whole: whether the text must match completely.
         value: label, status or code; empty: any.
-        least, most: bounds of the score, inclusive, as float32.
-        order: of ORDERS.
+        least: minimum score, inclusive, as float32; None: no limit.
+        most: maximum score, inclusive, as float32; None: no limit.
+        order: a key of ORDERS.
     """
 
     table: str
@@ -49,10 +55,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of the rows: each has the table's columns, `shard` and `row`.
+    """A page of selected rows.
 
-    `after` is where the next page begins, None if there is none. If `whole` is false the time was over before there
-    were enough, and `after` is how far was looked.
+    Attributes:
+        rows: the rows, with the table's columns, `shard` and `row`.
+        after: place after which the next page starts; None if there is none. On an incomplete page, the place up to
+            which shards were searched.
+        whole: whether the page is complete; false if the time limit was exceeded before enough rows were found.
     """
 
     rows: list[Row]
@@ -62,13 +71,18 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many rows are as wanted, by label, status or code. If not `whole`, the time was over: there are more."""
+    """Number of selected rows.
+
+    Attributes:
+        by_value: number of rows by label, status or code.
+        whole: whether the counts are complete; false if the time limit was exceeded.
+    """
 
     by_value: Counter[str]
     whole: bool
 
 
-#: Order -> what rows are sorted by, its type, and whether the greatest comes first. Ties are as stored.
+#: Order -> sort key, its SQL type, and whether the order is descending. Ties are in stored order.
 ORDERS: dict[str, tuple[str, str, bool] | None] = {
     "stored": None,
     "score-down": ("score", "FLOAT", True),
@@ -76,13 +90,17 @@ ORDERS: dict[str, tuple[str, str, bool] | None] = {
     "text-up": ("lower(text)", "VARCHAR", False),
     "text-down": ("lower(text)", "VARCHAR", True),
 }
-#: What is searched, and by what rows are counted, in each table.
+#: The searched column and the column for counting of each table.
 TEXTS = {ANNOTATIONS.name: "text", DOCUMENTS.name: "document_id", REJECTS.name: "document_id"}
 VALUES = {ANNOTATIONS.name: "label", DOCUMENTS.name: "status", REJECTS.name: "code"}
 
 
 def condition(wanted: Wanted) -> tuple[str, list[Any]]:
-    """Return what rows must meet, as SQL with its parameters."""
+    """Return the SQL condition for the selected rows, with its parameters.
+
+    Args:
+        wanted: the rows to select.
+    """
     conditions, parameters = ["true"], list[Any]()
 
     def add(condition: str, value: object) -> None:
@@ -94,7 +112,7 @@ def condition(wanted: Wanted) -> tuple[str, list[Any]]:
     if wanted.text:
         text = TEXTS[wanted.table]
         add(f"lower({text}) = lower(?)" if wanted.whole else f"contains(lower({text}), lower(?))", wanted.text)
-    # Scores are float32: 0.9 is meant to find what was stored for 0.9.
+    # Scores are float32: the bound 0.9 must include a score stored as 0.9.
     if wanted.least is not None:
         add("score >= ?::FLOAT", wanted.least)
     if wanted.most is not None:
@@ -103,9 +121,14 @@ def condition(wanted: Wanted) -> tuple[str, list[Any]]:
 
 
 def growing(catalogue: Catalogue, wanted: Wanted, after: Place | None) -> Iterator[np.ndarray]:
-    """Yield numbers of the shards that may have such rows, in order, more of them each time.
+    """Yield growing groups of numbers of the shards that may contain selected rows, in order.
 
-    The shard that `after` is in comes alone, first.
+    The shard of `after` comes first, in its own group.
+
+    Args:
+        catalogue: the finished shards.
+        wanted: the rows to select.
+        after: place after which rows are needed; None starts at the beginning.
     """
     rows = catalogue.rows[wanted.table]
     having = catalogue.having[wanted.table]
@@ -129,5 +152,9 @@ def growing(catalogue: Catalogue, wanted: Wanted, after: Place | None) -> Iterat
 
 
 def place_of(row: Row) -> Place:
-    """Return where a row of a page is."""
+    """Return the place of a row.
+
+    Args:
+        row: a row of a page.
+    """
     return Place(row["shard"], row["row"])

@@ -65,8 +65,7 @@ def prepare(
 
     With --annotated, the input is annotated sentences or documents, and the output is windows with their entities, for
     spanmarker train --train OUTPUT. Inputs are JSONL, Parquet and CoNLL files and folders saved by datasets.
-    Annotations
-    that cannot be learned are listed, with the reason, in gold_problems/ and summary.json.
+    Annotations that cannot be learned are listed, with the reason, in gold_problems/ and summary.json.
     """
     values: dict[str, Any] = {name: value for name, value in locals().items() if name not in ("job", "context")}
     values["context"] = values.pop("window_context")

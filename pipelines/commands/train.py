@@ -117,8 +117,7 @@ def train(
     """Train a model and write it as a self-contained bundle.
 
     Under torchrun or accelerate launch, processes share each step. Running the same command again resumes an
-    interrupted
-    training.
+    interrupted training.
     """
     given: dict[str, Any] = {name: value for name, value in locals().items() if name != "job"}
 

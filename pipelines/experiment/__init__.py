@@ -1,10 +1,10 @@
-"""Several trainings as one experiment: the same files for every configuration, every seed kept, differences tested.
+"""Experiments: several trainings on the same files, with several seeds, and tests of their differences.
 
-data       the subsets that all configurations are given
-runs       what a run is, and what is there of it
-own        a run of this library: trains, then tags dev and test (a process of its own)
-processes  runs the runs, some at once, and learns what each took
-scores     predictions of a run -> its scores
-results    all runs -> results.json and results.md
-run        the whole
+data       the subsets of the data, the same for all configurations
+runs       a run: its identity and its files
+own        a run of this library in its own process: training, then tagging of dev and test
+processes  execution of runs in processes, several at once, and their resource usage
+scores     the scores of a run's predictions
+results    results.json and results.md over all runs
+run        the driver
 """

@@ -1,4 +1,4 @@
-"""Tells the cards of kept bundles how the other seeds did."""
+"""Adds the scores of all seeds to the cards of kept bundles."""
 
 import json
 
@@ -8,7 +8,10 @@ from spanmarker_core.card import read_card_facts, rewrite_card
 
 
 def write_seeds(runs: list[Run]) -> None:
-    """Write the card of each bundle that is kept anew, with the scores of every seed of its configuration.
+    """Rewrite the card of each kept bundle, with the scores of every seed of its configuration.
+
+    Args:
+        runs: all runs of the experiment.
 
     Raises:
         CoreError: `bundle.*`.

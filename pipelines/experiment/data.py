@@ -1,4 +1,4 @@
-"""The files that every configuration of an experiment is given: subsets that grow, document by document."""
+"""Data files of an experiment: nested subsets of whole documents, the same for every configuration."""
 
 import hashlib
 import json
@@ -14,7 +14,15 @@ from spanmarker_core.data import Sentence, read_annotated
 
 @dataclass(frozen=True)
 class DataFiles:
-    """The files of one data set at one size, what they hold, and their SHA-256 by part."""
+    """The files of one data set at one size.
+
+    Attributes:
+        train: path of the training sentences.
+        dev: path of the dev sentences.
+        test: path of the test sentences.
+        sentences: number of sentences by part.
+        digests: SHA-256 of the file by part.
+    """
 
     train: Path
     dev: Path
@@ -24,14 +32,19 @@ class DataFiles:
 
 
 def write_data(job: ExperimentJob, dataset: str, folder: Path) -> dict[str, DataFiles]:
-    """Write what the runs on a data set read, as JSONL in `folder`; return it by size ("250", "all").
+    """Write the data files of a data set as JSONL and return them by size ("250", "all").
 
-    A part that is cut is the first sentences of a shuffle of its documents, so 250 sentences are among the 500.
-    The shuffle orders documents by a hash of their id and `shuffle_seed`: neither Python nor the machine has a part in
-    it. A document at the cut keeps its first sentences.
+    A subset is the first sentences of a shuffle of the documents, so 250 sentences are a part of 500. The shuffle
+    orders documents by a hash of their id and `shuffle_seed` and does not depend on the Python version or the machine.
+    A document at the limit keeps its first sentences.
+
+    Args:
+        job: the experiment.
+        dataset: name of the data set.
+        folder: folder for the files.
 
     Raises:
-        CoreError: `data.*`, as the parts are read.
+        CoreError: `data.*`, if the parts cannot be read.
     """
     chosen, paths = job.datasets[dataset], job.parts(dataset)
     parts = {part: list(read_annotated(path, chosen.scheme)) for part, path in paths.items()}
@@ -60,14 +73,18 @@ def _first(sentences: list[Sentence], count: int | None, job: ExperimentJob) -> 
 def _write(path: Path, sentences: Iterable[Sentence]) -> tuple[Path, int, str]:
     lines = [json.dumps(record(sentence), ensure_ascii=False).encode() + b"\n" for sentence in sentences]
     content = b"".join(lines)
-    if not path.exists() or path.read_bytes() != content:  # Runs under way elsewhere may be reading it.
+    if not path.exists() or path.read_bytes() != content:  # Runs in other processes may be reading it.
         path.parent.mkdir(parents=True, exist_ok=True)
         publish_bytes(str(path), content)
     return path, len(lines), hashlib.sha256(content).hexdigest()
 
 
 def record(sentence: Sentence) -> dict[str, object]:
-    """Return a sentence as the object that a line of JSONL holds."""
+    """Return a sentence as the object of a line of JSONL.
+
+    Args:
+        sentence: the annotated sentence.
+    """
     entities = [{"start": each.start, "end": each.end, "label": each.label} for each in sentence.entities]
     ids = {"document_id": sentence.document_id, "sentence_id": sentence.sentence_id}
     return {**ids, "tokens": sentence.words, "entities": entities}

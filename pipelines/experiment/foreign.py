@@ -1,4 +1,4 @@
-"""Whose the folder of an experiment is: it writes over nobody's files but its own."""
+"""Protection of files in the output folder of an experiment that the experiment did not write."""
 
 from pathlib import Path
 
@@ -7,16 +7,16 @@ from pipelines.experiment.runs import IDENTITY
 from pipelines.jobs.experiment import ExperimentJob
 from pipelines.output.overwrite import Ours, begins, never, refuse_overwrites
 
-#: What `sole_writer` leaves in a folder.
+#: Lock file that `sole_writer` leaves in a folder.
 _LOCK = ".lock"
 
 
 def refuse_foreign(job: ExperimentJob, output: Path) -> None:
-    """Refuse an output folder in which the experiment would write to its data, or over files of somebody else.
+    """Reject an output folder in which the experiment would overwrite its data or files of another origin.
 
     Args:
         job: the experiment.
-        output: its folder, absolute; it may not be there yet.
+        output: its output folder, absolute; it may not exist yet.
 
     Raises:
         PipelineError: `output.is_input`, `output.would_replace`.
@@ -25,7 +25,7 @@ def refuse_foreign(job: ExperimentJob, output: Path) -> None:
         "results.json": begins(b'{\n  "format_version": ', b'"runs_done"'),
         "results.md": begins(b"# Results\n"),
     }
-    # Files of data look alike, whoever wrote them.
+    # The origin of data files cannot be recognised from their contents.
     data: Ours = (lambda file: True) if (output / _LOCK).exists() else never
     names = [
         f"data/{name}/{part}.jsonl"

@@ -1,7 +1,7 @@
-"""A run of this library, in a process of its own: `python -m pipelines.experiment.own FOLDER`.
+"""A run of this library in its own process: `python -m pipelines.experiment.own FOLDER`.
 
-Trains the bundle if it isn't there, tags dev and test with it, and writes what the commands of other systems write:
-predictions.jsonl, dev_predictions.jsonl and figures.json. Started again, it goes on where it broke off.
+It trains the bundle if it is missing, tags dev and test, and writes the same files as the commands of other systems:
+predictions.jsonl, dev_predictions.jsonl and figures.json. A restart resumes an interrupted run.
 """
 
 import json
@@ -24,12 +24,16 @@ from spanmarker_core.data import read_annotated
 from spanmarker_core.data.batches import document_batches
 
 _SENTENCES_A_CALL = 256
-#: Seconds and steps of a training that is done.
+#: File with the seconds and steps of a finished training.
 _TRAINING = "training.json"
 
 
 def main(folder: Path) -> None:
-    """Do what is left of the run in `folder`."""
+    """Execute the missing steps of a run.
+
+    Args:
+        folder: folder of the run.
+    """
     told = json.loads((folder / JOB).read_text(encoding="utf-8"))
     job = TrainJob(**told["job"])
     bundle = folder / BUNDLE
@@ -59,7 +63,13 @@ def main(folder: Path) -> None:
 
 
 def tag(model: Tagger, data: str, output: Path) -> dict[str, float]:
-    """Tag the sentences of a file and write the predictions; return how fast that was."""
+    """Tag the sentences of a file, write the predictions and return the speed figures.
+
+    Args:
+        model: the tagger.
+        data: path of the sentences.
+        output: path for the predictions.
+    """
     lines: list[str] = []
     words, seconds, cpu = 0, 0.0, 0.0
     for batch in document_batches(read_annotated(data), _SENTENCES_A_CALL):
@@ -79,7 +89,7 @@ def tag(model: Tagger, data: str, output: Path) -> dict[str, float]:
 
 
 def _training(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
-    """Return what training took; its time is lost if the process ended between the bundle and its note."""
+    """Return the cost of the training; its time is unknown if the process ended between the bundle and this file."""
     try:
         return json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Runs the runs of an experiment, each a process, some at once, and learns what each took."""
+"""Executes runs of an experiment in processes, several at once, and measures their resource usage."""
 
 import os
 import subprocess
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 from pipelines.experiment.runs import LOG, Run
 
-_POLL = 0.2  # seconds
-_PARTING = 20.0  # seconds that a run that is told to end has for it
+_POLL = 0.2  # interval in seconds
+_PARTING = 20.0  # seconds that a process has to end after SIGTERM
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run's process ended.
+    """Exit status and resource usage of a run's process.
 
     Attributes:
-        code: its exit code; minus the signal that killed it.
-        seconds: from start to end.
-        cpu_seconds: of all its threads, and of processes that it waited for.
-        peak_bytes: most memory that it, or a process that it waited for, held.
+        code: exit code; for a process killed by a signal, the negative signal number.
+        seconds: wall time.
+        cpu_seconds: CPU time of all its threads and of the child processes it waited for.
+        peak_bytes: peak memory of the process, or of a child process it waited for.
     """
 
     code: int
@@ -32,15 +32,15 @@ class Ended:
 
 
 def run_all(runs: list[Run], workers: int, threads: int, ended: Callable[[Run, Ended], None]) -> None:
-    """Run the command of each, `workers` at once; what they say goes to the log in their folder.
+    """Execute the commands of runs, `workers` at once. Their output goes to the log in the folder of the run.
 
-    However this ends, none of its processes is left.
+    No process remains when this function returns or raises.
 
     Args:
-        runs: in the order in which they start.
-        workers: processes at once.
-        threads: CPU threads of each, told by OMP_NUM_THREADS and its like.
-        ended: is called as each ends.
+        runs: the runs, in order of execution.
+        workers: number of concurrent processes.
+        threads: CPU threads per process, set by OMP_NUM_THREADS and similar variables.
+        ended: called with each finished run.
     """
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     environment = {**os.environ, **dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}

@@ -1,4 +1,4 @@
-"""The runs of an experiment -> results.json (all of it) and results.md (to be read)."""
+"""Writer of the results of an experiment: results.json with all values, and results.md for reading."""
 
 import json
 import math
@@ -29,7 +29,7 @@ _HOW_COMPARED = (
     "other documents, the second for other trainings; p is not corrected for the number of comparisons."
 )
 
-#: Name -> where it is in scores.json.
+#: Reads a metric from the values of scores.json.
 _Value = Callable[[dict[str, Any]], float | None]
 _METRICS: dict[str, _Value] = {
     "test_f1": lambda scores: scores["test"]["micro"]["f1"],
@@ -66,7 +66,12 @@ _HEAD = [
 
 
 def write_results(job: ExperimentJob, runs: list[Run]) -> Path:
-    """Write both files over what is there of the experiment and return the path of the page."""
+    """Write both files from all finished runs and return the path of results.md.
+
+    Args:
+        job: the experiment.
+        runs: all runs of the experiment.
+    """
     output = Path(job.output).absolute()
     done = [run for run in runs if run.done]
     results = {
@@ -84,7 +89,7 @@ def write_results(job: ExperimentJob, runs: list[Run]) -> Path:
 
 
 def _groups(runs: list[Run]) -> list[dict[str, Any]]:
-    """Return each configuration at each size of each data set: every metric's mean, error, range and seeds."""
+    """Return each configuration at each size of each data set, with mean, error, range and seeds of every metric."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for run in runs:
         scores = json.loads((run.folder / SCORES).read_text(encoding="utf-8"))
@@ -106,7 +111,10 @@ def _groups(runs: list[Run]) -> list[dict[str, Any]]:
 
 
 def statistics_of(by_seed: dict[int, float | None]) -> dict[str, Any]:
-    """Return mean, standard error (None below two seeds), least and largest of the seeds that have a value.
+    """Return mean, standard error (None below two seeds), minimum and maximum over the seeds that have a value.
+
+    Args:
+        by_seed: value by seed.
 
     >>> round(statistics_of({1: 0.5, 2: 0.7})["standard_error"], 6)
     0.1
@@ -122,7 +130,7 @@ def statistics_of(by_seed: dict[int, float | None]) -> dict[str, Any]:
 
 
 def _comparisons(job: ExperimentJob, done: list[Run]) -> list[dict[str, Any]]:
-    """Compare the named pairs wherever both have a seed in common; only seeds that both have count."""
+    """Compare the named pairs of configurations where they have seeds in common; only those seeds are used."""
     found = []
     for dataset, size in dict.fromkeys((run.dataset, run.size) for run in done):
         for pair in job.compare:
@@ -154,7 +162,12 @@ def _f1(run: Run) -> float:
 
 
 def to_markdown(results: dict[str, Any], resamples: int) -> str:
-    """Return the page: a table of each data set, then the comparisons."""
+    """Return the page: a table per data set, then the comparisons.
+
+    Args:
+        results: values of results.json.
+        resamples: number of bootstrap resamples.
+    """
     lines = ["# Results", "", f"{results['runs_done']} of {results['runs']} runs are done.", ""]
     for dataset in dict.fromkeys(group["dataset"] for group in results["groups"]):
         groups = [group for group in results["groups"] if group["dataset"] == dataset]

@@ -1,4 +1,4 @@
-"""The whole of `spanmarker experiment`: data, runs, scores, results."""
+"""Driver of `spanmarker experiment`: data, runs, scores, results."""
 
 import json
 import os
@@ -20,16 +20,20 @@ from pipelines.experiment.scores import scores_of
 from pipelines.jobs.experiment import ExperimentJob
 from pipelines.storage import publish_bytes, sole_writer
 
-_TAIL = 300  # characters of a failed run's log that the error tells
+_TAIL = 300  # characters from the end of a failed run's log in the error
 
 
 def run_experiment(job: ExperimentJob, console: Console) -> None:
-    """Make the runs that are missing and write results.json and results.md after each.
+    """Execute the missing runs and update results.json and results.md after each.
+
+    Args:
+        job: the experiment.
+        console: receives the output of the command.
 
     Raises:
         PipelineError: `experiment.encoder_missing`; `experiment.changed`; `experiment.no_such_run`;
-            `experiment.runs_failed` at the end, when all others are done; `output.busy`.
-        CoreError: `data.*`; `bundle.*` where the card of a kept bundle can't be written.
+            `experiment.runs_failed`, after all other runs are done; `output.busy`.
+        CoreError: `data.*`; `bundle.*` if the card of a kept bundle cannot be written.
     """
     output = Path(job.output).absolute()
     refuse_foreign(job, output)
@@ -51,7 +55,7 @@ def run_experiment(job: ExperimentJob, console: Console) -> None:
 
 
 class _Session:
-    """The runs of one call, as they end."""
+    """Handles the runs of one call as they end."""
 
     def __init__(self, job: ExperimentJob, runs: list[Run], missing: int, console: Console) -> None:
         self.job, self.runs, self.missing, self.console = job, runs, missing, console

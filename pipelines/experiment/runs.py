@@ -1,4 +1,4 @@
-"""What a run of an experiment is: its name, its folder, what decides its outcome, and what is there of it."""
+"""A run of an experiment: its name, its folder, its identity and its files."""
 
 import hashlib
 import json
@@ -14,10 +14,10 @@ from pipelines.experiment.data import DataFiles
 from pipelines.jobs.experiment import GIVEN, ExperimentJob
 from pipelines.storage import publish_bytes
 
-#: Files of a run's folder.
+#: Files in the folder of a run.
 IDENTITY, JOB, LOG, SCORES = "run.json", "job.json", "log.txt", "scores.json"
 PREDICTIONS, DEV_PREDICTIONS, FIGURES, BUNDLE = "predictions.jsonl", "dev_predictions.jsonl", "figures.json", "bundle"
-#: Of a bundle whose weights are not kept.
+#: Files that are removed from a bundle whose weights are not kept.
 _WEIGHTS = ("model.safetensors", "tokenizer.json")
 
 
@@ -26,13 +26,16 @@ class Run:
     """One training and its predictions.
 
     Attributes:
-        dataset, configuration, size, seed: what makes the name.
-        folder: where everything of it is.
-        files: what it reads.
-        job: what `spanmarker train` is told, as plain values.
-        command: words to execute.
-        identity: what decides its outcome; another identity is another run.
-        own: it trains a bundle of this library.
+        dataset: name of the data set.
+        configuration: name of the configuration.
+        size: number of training sentences as text, or "all".
+        seed: random seed.
+        folder: folder of all files of the run.
+        files: data files that the run reads.
+        job: values of the `spanmarker train` job.
+        command: the command to execute, as a list of arguments.
+        identity: everything that determines the outcome; another identity is another run.
+        own: whether the run trains a bundle of this library.
     """
 
     dataset: str
@@ -48,16 +51,16 @@ class Run:
 
     @property
     def name(self) -> str:
-        """DATASET/CONFIG/SIZE/SEED."""
+        """Return the name DATASET/CONFIG/SIZE/SEED."""
         return f"{self.dataset}/{self.configuration}/{self.size}/{self.seed}"
 
     @property
     def done(self) -> bool:
-        """Whether its scores are there."""
+        """Return whether the scores of the run exist."""
         return (self.folder / SCORES).exists()
 
     def changes(self) -> list[str]:
-        """Return what differs from what the folder was begun with; nothing if it was not begun."""
+        """Return the differences from the identity that the folder was begun with; none if it was not begun."""
         try:
             before = json.loads((self.folder / IDENTITY).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -68,23 +71,28 @@ class Run:
         return [f"{name}: {_short(before.get(name))} -> {_short(self.identity.get(name))}" for name in names]
 
     def begin(self) -> None:
-        """Write what the run is into its folder, before it starts or goes on."""
+        """Write the identity and the job into the folder, before the run starts or resumes."""
         self.folder.mkdir(parents=True, exist_ok=True)
         publish_bytes(str(self.folder / IDENTITY), _json(self.identity))
         publish_bytes(str(self.folder / JOB), _json({"job": self.job, "test": str(self.files.test)}))
 
     def remove(self) -> None:
-        """Remove all that is there of it."""
+        """Remove all files of the run."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def remove_weights(self) -> None:
-        """Remove the weights of its bundle; config and card stay."""
+        """Remove the weights of the bundle; config and card stay."""
         for name in _WEIGHTS:
             (self.folder / BUNDLE / name).unlink(missing_ok=True)
 
 
 def plan_runs(job: ExperimentJob, data: dict[str, dict[str, DataFiles]]) -> list[Run]:
-    """Return all runs, seed by seed, so that an experiment that is stopped early has something of everything."""
+    """Return all runs, seed by seed, so that an experiment that is stopped early has results for all configurations.
+
+    Args:
+        job: the experiment.
+        data: data files by data set and size.
+    """
     return [
         _run(job, dataset, configuration, size, seed, files)
         for seed in job.seeds
@@ -95,10 +103,14 @@ def plan_runs(job: ExperimentJob, data: dict[str, dict[str, DataFiles]]) -> list
 
 
 def check_changes(runs: list[Run], output: str) -> None:
-    """Refuse to go on where a run was begun with something else.
+    """Reject an experiment in which runs were begun with other settings or data.
+
+    Args:
+        runs: the runs.
+        output: output folder of the experiment, for the error.
 
     Raises:
-        PipelineError: `experiment.changed`, with every such run and what differs.
+        PipelineError: `experiment.changed`, with all such runs and their differences.
     """
     changed = {run.name: changes for run in runs if (changes := run.changes())}
     if changed:
@@ -114,9 +126,9 @@ def _run(job: ExperimentJob, dataset: str, configuration: str, size: str, seed: 
     given: dict[str, Any] = {"train": str(files.train.absolute()), "dev": str(files.dev.absolute()), "seed": seed}
     given |= {"output": str(folder / BUNDLE if own else folder)}
     if not own or job.keep_models:
-        given["test"] = str(files.test.absolute())  # for the card; a bundle that goes needs none
+        given["test"] = str(files.test.absolute())  # for the card; a bundle that is not kept needs none
     training = job.train_job(dataset, configuration, **given)
-    # What was left out is not in the identity, so that a new option with a default changes no run.
+    # Omitted settings are not in the identity, so a new option with a default changes no run.
     values = training.model_dump(exclude_unset=True)
     identity = {name: value for name, value in values.items() if name not in GIVEN and name != "encoder"}
     identity |= {"seed": seed, "encoder": digest_of(Path(training.encoder))}
@@ -131,13 +143,17 @@ def _run(job: ExperimentJob, dataset: str, configuration: str, size: str, seed: 
 
 
 def _files_of(job: ExperimentJob, configuration: str) -> list[str]:
-    """Return the words of a command that are files, such as its script."""
+    """Return the arguments of a command that are files, such as its script."""
     return [word for word in job.configurations[configuration].words if "{" not in word and Path(word).is_file()]
 
 
 @cache
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file, or of the names and contents of a folder's files; "" where nothing is."""
+    """Return the SHA-256 of a file, or of the names and contents of a folder's files; "" if the path does not exist.
+
+    Args:
+        path: path of a file or folder.
+    """
     if path.is_file():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""What a run predicted -> what it scored. The predictions are read as strictly as data, whoever wrote them."""
+"""Scores of a run from its predictions. Predictions of any system are validated as strictly as data."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from spanmarker_core.data import Sentence, Span, read_annotated
 from spanmarker_core.data.records import RecordProblem, check_span, read_lines
 from spanmarker_core.evaluation.scores.metrics import SpanScorer
 
-#: Figures that a command may leave in figures.json, and that the results tell.
+#: Figures that a command may write to figures.json and that the results include.
 MEASURED = (
     "steps",
     "train_seconds",
@@ -29,12 +29,19 @@ MEASURED = (
 
 @cache
 def gold_of(path: Path) -> list[Sentence]:
-    """Return the annotated sentences of a file, read once."""
+    """Return the annotated sentences of a file, read once.
+
+    Args:
+        path: path of the file.
+    """
     return list(read_annotated(path))
 
 
 def scores_of(run: Run) -> dict[str, Any]:
-    """Return the scores of a finished run on dev (if it predicted dev) and test, and the figures that it left.
+    """Return the scores of a finished run on test, on dev if it was predicted, and its figures.
+
+    Args:
+        run: a finished run.
 
     Raises:
         PipelineError: `experiment.bad_predictions`, with the file and the line.
@@ -48,7 +55,11 @@ def scores_of(run: Run) -> dict[str, Any]:
 
 
 def counts_of(run: Run) -> np.ndarray:
-    """Return gold, predicted and correct entities of each test document, int64 [n_documents, 3]."""
+    """Return the numbers of gold, predicted and correct entities per test document, int64 [n_documents, 3].
+
+    Args:
+        run: a finished run.
+    """
     pairs = _pairs(run.files.test, run.folder / PREDICTIONS)
     return np.array(
         [
@@ -73,7 +84,7 @@ def _scored(data: Path, predictions: Path, longest: int | None) -> dict[str, Any
 
 
 def _pairs(data: Path, predictions: Path) -> Iterator[tuple[str, set[Span], set[Span]]]:
-    """Yield (document, gold, predicted) of each sentence; predictions name the sentences in the order of the data."""
+    """Yield (document, gold, predicted) of each sentence; predictions must be in the order of the data."""
     gold = gold_of(data)
     try:
         lines = [(number, text) for number, text in read_lines(predictions) if text.strip()]

@@ -1,8 +1,8 @@
-"""Pages that people read: one self-contained HTML file each, for the eye, offline and on paper.
+"""The shell of all web pages: one self-contained HTML file each, readable offline and on paper.
 
-A page is a template on `base.html.j2`. Its style and its one script, which sorts tables, are inlined and are the only
-ones that its Content-Security-Policy lets run; nothing is fetched. What documents hold is hostile until it went through
-the templates' escaping or `pipelines.pages.text`.
+A page is a template that extends `base.html.j2`. Its style and its one script, which sorts tables, are inlined and are
+the only ones that its Content-Security-Policy allows; nothing is fetched. Text of documents is hostile until it was
+escaped by the templates or by `pipelines.pages.text`.
 """
 
 import base64
@@ -18,7 +18,7 @@ from pipelines.pages import charts
 from pipelines.pages.figures import decimal, number, percent, seconds, size
 from pipelines.pages.text import shown
 
-#: Pages of hundreds of megabytes help nobody: the lists that templates get are bounded by those who make them.
+#: Callers limit the length of the lists that they pass to templates, so that pages stay small.
 _FILTERS = {
     "number": number,
     "decimal": decimal,
@@ -31,21 +31,25 @@ _FILTERS = {
 
 
 def render(template: str, *, title: str, forms: bool = False, **values: Any) -> bytes:
-    """Return a whole page as UTF-8 HTML.
+    """Return a complete page as UTF-8 HTML.
 
     Args:
-        template: a file of `templates/`, without its `.html.j2`.
-        title: of the page; plain text.
-        forms: whether the page may send forms, to where it came from.
-        values: what the template reads; one that it reads and doesn't get is an error.
+        template: name of a file in `templates/`, without its `.html.j2`.
+        title: title of the page, plain text.
+        forms: whether the page may submit forms to its own origin.
+        values: variables of the template; a missing variable is an error.
     """
     text = _environment().get_template(f"{template}.html.j2").render(title=title, policy=policy(forms=forms), **values)
-    return text.encode("utf-8", "replace")  # A lone half of a surrogate pair is no character of UTF-8.
+    return text.encode("utf-8", "replace")  # A lone surrogate cannot be encoded in UTF-8.
 
 
 @cache
 def policy(*, forms: bool = False) -> str:
-    """Return the Content-Security-Policy of a page: its own style and script, and nothing else."""
+    """Return the Content-Security-Policy of a page, which allows only the page's own style and script.
+
+    Args:
+        forms: whether the page may submit forms to its own origin.
+    """
     parts = {
         "default-src": "'none'",
         "style-src": _digest(_resource("style.css")),
@@ -67,7 +71,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= _FILTERS
-    # Ours, and digested as they stand: they may not be escaped.
+    # The policy has digests of these trusted texts, so they must not be escaped.
     environment.globals |= {"style": Markup(_resource("style.css")), "script": Markup(_resource("tables.js"))}
     return environment
 

@@ -1,6 +1,6 @@
-"""Charts as SVG, and heat maps as tables: classes only, since a page's policy allows no style of their own.
+"""Charts as SVG, and heat maps as tables. They use CSS classes only, since a page's policy forbids inline styles.
 
-Series differ in dash and shape as well as in colour. Each chart carries its title for those who can't see it.
+Series differ in dash and shape as well as in colour. Each chart has a title for screen readers.
 """
 
 import math
@@ -17,7 +17,12 @@ _SHADES = 10
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points (x, y) with a name; lines join them in their order."""
+    """A named series of points; a line chart joins them in order.
+
+    Attributes:
+        name: name in the legend.
+        points: coordinates (x, y).
+    """
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -25,7 +30,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Maps values from `low` to `high` onto pixels, with ticks at round values."""
+    """Maps values from `low` to `high` linearly onto pixels, with ticks at round values."""
 
     low: float
     high: float
@@ -45,7 +50,7 @@ class _Axis:
         return [number * step for number in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
     def words(self, value: float) -> str:
-        """Return a tick's words, with as many digits as tell it from its neighbours."""
+        """Return the label of a tick, with enough digits to distinguish it from its neighbours."""
         scaled, step = (100 * value, 100) if self.percent else (value, 1)
         digits = max(0, -math.floor(math.log10(_step(self.high - self.low) * step) + 1e-9))
         return f"{scaled:,.{digits}f}{' %' if self.percent else ''}"
@@ -62,14 +67,16 @@ def lines(
     mark: tuple[float, str] | None = None,
     diagonal: bool = False,
 ) -> Markup:
-    """Return a line chart; of a series of many points, evenly chosen ones.
+    """Return a line chart. Long series are drawn with evenly spaced points.
 
     Args:
-        series: at most six; without points they are left out.
-        title: what the chart says, for readers of screens.
-        x, y: names of the axes.
-        percent, x_percent: whether an axis holds shares from 0 to 1, to be told in percent; it is then drawn whole.
-        mark: a value of x to point out, with a word for it.
+        series: at most six series; series without points are omitted.
+        title: description of the chart for screen readers.
+        x: name of the x axis.
+        y: name of the y axis.
+        percent: whether y is a share from 0 to 1, shown in percent on a full axis.
+        x_percent: whether x is a share from 0 to 1, shown in percent on a full axis.
+        mark: a value of x to mark, and its label.
         diagonal: whether to draw the line y = x.
     """
     drawn = [Series(each.name, _thinned(each.points)) for each in series if each.points]
@@ -93,7 +100,14 @@ def lines(
 
 
 def scatter(groups: Sequence[Series], *, title: str, x: str, y: str) -> Markup:
-    """Return points in groups, each with a shape and a colour of its own."""
+    """Return a scatter plot whose groups differ in shape and colour.
+
+    Args:
+        groups: the groups of points.
+        title: description of the chart for screen readers.
+        x: name of the x axis.
+        y: name of the y axis.
+    """
     drawn = [Series(each.name, _thinned(each.points)) for each in groups if each.points]
     if not drawn:
         return _nothing(title)
@@ -103,7 +117,14 @@ def scatter(groups: Sequence[Series], *, title: str, x: str, y: str) -> Markup:
 
 
 def bars(rows: Sequence[tuple[str, float]], *, title: str, x: str, y: str) -> Markup:
-    """Return upright bars, as of a histogram: (what it is of, height). Of many names, some are written."""
+    """Return a bar chart with vertical bars. If there are many names, only some are shown.
+
+    Args:
+        rows: (name, height) of each bar.
+        title: description of the chart for screen readers.
+        x: name of the x axis.
+        y: name of the y axis.
+    """
     if not rows:
         return _nothing(title)
     up = _Axis(0, max(max(value for _, value in rows), 1e-12), _HEIGHT - _BOTTOM, _TOP)
@@ -130,7 +151,15 @@ def heat(
     title: str,
     percent: bool = True,
 ) -> Markup:
-    """Return a table whose cells are shaded from the least value to the greatest; None is an empty cell."""
+    """Return a heat map as a table whose cells are shaded from the smallest to the largest value.
+
+    Args:
+        rows: names of the rows.
+        columns: names of the columns.
+        values: values by row and column; None is an empty cell.
+        title: caption of the table.
+        percent: whether values are shares from 0 to 1, shown in percent.
+    """
     known = [value for row in values for value in row if value is not None]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
@@ -152,7 +181,11 @@ def heat(
 
 
 def meter(share: float) -> Markup:
-    """Return a bar for a cell of a table, of a share from 0 to 1."""
+    """Return a horizontal bar for a table cell.
+
+    Args:
+        share: length of the bar, 0 to 1.
+    """
     width = round(100 * min(max(share, 0.0), 1.0), 1)
     return Markup(
         '<svg class="meter" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
@@ -176,7 +209,7 @@ def _axis(values: Sequence[float], first: float, last: float, percent: bool) -> 
         return _Axis(0.0, 1.0, first, last, True)
     low, high = min(values), max(values)
     if low >= 0 and low < high / 2:
-        low = 0.0  # Near enough that leaving zero out would mislead.
+        low = 0.0  # Close enough to zero that an axis without zero would mislead.
     if low == high:
         low, high = low - 0.5, high + 0.5
     return _Axis(low, high, first, last)

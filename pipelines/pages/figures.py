@@ -1,16 +1,25 @@
-"""Numbers as people read them, which still sort as numbers."""
+"""Numbers formatted for reading that tables can still sort by value."""
 
 import math
 
 
 class Figure(str):
-    """A number as it is shown, with its `value` for sorting."""
+    """A formatted number.
+
+    Attributes:
+        value: the number, for sorting.
+    """
 
     __slots__ = ("value",)
     value: float
 
     def __new__(cls, words: str, value: float) -> "Figure":
-        """Return `words` that stand for `value`."""
+        """Return a formatted number.
+
+        Args:
+            words: the formatted text.
+            value: the number.
+        """
         figure = super().__new__(cls, words)
         figure.value = value
         return figure
@@ -20,7 +29,10 @@ _ABSENT = Figure("–", -math.inf)
 
 
 def number(value: float | None) -> Figure:
-    """Return a count with its thousands set apart.
+    """Return a count with thousands separators.
+
+    Args:
+        value: the count; None gives a dash.
 
     >>> number(1234567), number(None)
     ('1,234,567', '–')
@@ -29,7 +41,11 @@ def number(value: float | None) -> Figure:
 
 
 def decimal(value: float | None, digits: int = 2) -> Figure:
-    """Return a number with some digits after its point.
+    """Return a number with a fixed number of decimal places.
+
+    Args:
+        value: the number; None gives a dash.
+        digits: number of decimal places.
 
     >>> decimal(1234.5), decimal(0.12345, 3)
     ('1,234.50', '0.123')
@@ -38,7 +54,11 @@ def decimal(value: float | None, digits: int = 2) -> Figure:
 
 
 def percent(value: float | None, digits: int = 1) -> Figure:
-    """Return a share, 0 to 1, in percent.
+    """Return a share in percent.
+
+    Args:
+        value: the share, 0 to 1; None gives a dash.
+        digits: number of decimal places.
 
     >>> percent(0.1234), percent(1.0, 0)
     ('12.3 %', '100 %')
@@ -47,7 +67,10 @@ def percent(value: float | None, digits: int = 1) -> Figure:
 
 
 def seconds(value: float | None) -> Figure:
-    """Return a time in the units that suit it.
+    """Return a duration in suitable units.
+
+    Args:
+        value: the duration in seconds; None gives a dash.
 
     >>> seconds(0.0123), seconds(5.25), seconds(75), seconds(3725), seconds(90061)
     ('12 ms', '5.2 s', '1 min 15 s', '1 h 2 min', '1 d 1 h')
@@ -66,7 +89,10 @@ def seconds(value: float | None) -> Figure:
 
 
 def size(value: float | None) -> Figure:
-    """Return bytes in the decimal units that suit them.
+    """Return a size in suitable decimal units.
+
+    Args:
+        value: the size in bytes; None gives a dash.
 
     >>> size(999), size(1500), size(2.5e9)
     ('999 B', '1.5 kB', '2.5 GB')

@@ -1,4 +1,4 @@
-"""Text of documents on a page: nothing in it is markup, hides, reorders its surroundings or swells the page."""
+"""Safe markup for text of documents: it cannot inject markup, hide or reorder other content, or bloat the page."""
 
 import re
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from markupsafe import Markup, escape
 
 Kind = Literal["entity", "right", "missed", "wrong"]
 
-#: Said beside the label, so that no meaning hangs on colour alone.
+#: Text shown with the label, so that no meaning depends on colour alone.
 _SIGNS: dict[str, str] = {"entity": "", "right": "✓ ", "missed": "missed ", "wrong": "✗ "}
 
-#: Controls, separators of lines, what turns the direction of text, spaces without width, halves of surrogate pairs.
-#: The joiners U+200C and U+200D are letters of their scripts and stay.
+#: Control characters, line separators, direction controls, zero-width spaces and lone surrogates.
+#: The joiners U+200C and U+200D are letters in some scripts and stay.
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -22,7 +22,15 @@ _PICTURES = {"\n": "↵", "\r": "␍", "\t": "⇥"}
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A range of a text to show: code points, half-open, with its label. `tone`, 0 to 5, is a colour of entities."""
+    """A range of a text to highlight.
+
+    Attributes:
+        start: first code point.
+        end: code point after the last one.
+        label: label of the range.
+        kind: kind of the range, which decides its style.
+        tone: colour of an entity, 0 to 5.
+    """
 
     start: int
     end: int
@@ -32,7 +40,11 @@ class Mark:
 
 
 def shown(text: str | None, limit: int = 200) -> Markup:
-    r"""Return text for a page, cut in its middle if it is longer than `limit` code points.
+    r"""Return text as safe markup.
+
+    Args:
+        text: the text; None gives no text.
+        limit: maximum number of code points; the middle of a longer text is cut out.
 
     >>> print(shown("a<b>\u202e"))
     <bdi>a&lt;b&gt;<i class="u">U+202E</i></bdi>
@@ -43,10 +55,15 @@ def shown(text: str | None, limit: int = 200) -> Markup:
 
 
 def highlighted(text: str, marks: Sequence[Mark], limit: int = 400) -> Markup:
-    """Return text with its marked ranges; they may nest and cross.
+    """Return text with marked ranges, which may nest and cross.
 
-    Of a text longer than `limit` code points a part of that length is shown, from a little before the first mark.
-    What is left out at either side, marks included, is said.
+    A text longer than `limit` is reduced to a section that starts shortly before the first mark. The markup states the
+    length of the omitted text and the number of omitted marks on either side.
+
+    Args:
+        text: the text.
+        marks: the ranges.
+        limit: maximum number of code points.
 
     >>> print(highlighted("Ann in York", [Mark(0, 3, "PER"), Mark(7, 11, "LOC", "missed")]))
     <bdi><mark class="entity t0">Ann<b>PER</b></mark> in <mark class="missed t0">York<b>missed LOC</b></mark></bdi>
@@ -63,7 +80,7 @@ def highlighted(text: str, marks: Sequence[Mark], limit: int = 400) -> Markup:
         at = edge
         closing = [each for each in open_marks if min(each.end, high) == edge]
         if closing:
-            # An element can't cross another: what was opened later is closed with it and opened again.
+            # HTML elements cannot cross: elements opened later are closed with this one and opened again.
             first = min(map(open_marks.index, closing))
             reopened = [each for each in open_marks[first:] if each not in closing]
             parts += [_end(each, whole=each in closing) for each in reversed(open_marks[first:])]

@@ -149,8 +149,7 @@ def read_corpus(job: GateJob, context: Context, packer: Packer) -> Corpus:
     """Read sentences of the corpus until there are enough, and pack them as for tagging with the bundle.
 
     Sentences are numbered across all documents. Equal texts count once: measuring the gate on a copy of a text that it
-    was
-    fitted on would overestimate it.
+    was fitted on would overestimate it.
 
     Args:
         job: the job.

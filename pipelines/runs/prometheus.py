@@ -1,4 +1,4 @@
-"""The file of `--metrics` in the Prometheus text format, for the textfile collector of node_exporter or another scraper.
+"""The file of `--metrics` in the Prometheus text format, for node_exporter's textfile collector or another scraper.
 
 It is written when a run acquires the lock of its output, every 15 seconds, and when the run ends in any way; the last
 version has a finish time and an exit code. Metrics `spanmarker_run_*` describe the run. Metrics `spanmarker_output_*`

@@ -56,8 +56,7 @@ def run_job(job: ShardJob, console: Console) -> None:
     """Process the missing shards of a job and print a summary.
 
     The job is validated before any document is processed, and leftovers of earlier runs are removed before the first
-    shard
-    starts.
+    shard starts.
 
     Args:
         job: the job.

@@ -53,7 +53,7 @@ def run_training(job: TrainJob, console: Console) -> TrainingResult:
 def _training_data(
     job: TrainJob, say: Callable[[str], None]
 ) -> tuple[list[Sentence] | TrainingWindows, TrainingSettings]:
-    """Return the data and the job's settings. Packing settings that the job leaves open are taken from prepared windows."""
+    """Return the data and the settings. Packing settings that the job leaves open come from prepared windows."""
     if not is_prepared(job.train):
         settings = job.settings()
         return list(islice(read_annotated(job.train, job.scheme), job.train_sentences)), settings
