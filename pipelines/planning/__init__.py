@@ -1,1 +1,1 @@
-"""Cuts inputs into shards. Nothing here reads a document, and nothing knows an engine."""
+"""Planning: inputs are cut into shards. Nothing here reads documents or depends on an engine."""

@@ -1,11 +1,12 @@
-"""Annotated inputs -> bounded shards that part no document. How files are cut:
+"""Planning of annotated inputs: bounded shards that never divide a document. How files are cut:
 
-- Documents, JSONL and Parquet: as `documents` cuts them.
-- Sentences, JSONL: where `documents` would cut, and from there on to the next line of another document.
+- Documents, JSONL and Parquet: as `pipelines.planning.documents` cuts unannotated documents, by bytes and by rows.
+- Sentences, JSONL: at a newline once the shard is large enough, and from there at the next line of another document.
 - Sentences, Parquet: the same with rows.
-- What can't be entered in the middle is one shard: compressed JSONL, CoNLL files, folders saved by `datasets`.
+- Files that can't be read from the middle are one shard each: compressed JSONL, CoNLL files, folders saved by
+  `datasets`.
 
-What a JSONL or Parquet file holds is told by its keys or columns: sentences have `tokens`, documents a text.
+The keys or columns of a JSONL or Parquet file determine its form: sentences have `tokens`, documents have a text.
 """
 
 import json
@@ -47,7 +48,7 @@ from spanmarker_core.data.jsonl import SENTENCE_KEYS
 from spanmarker_core.errors import CoreError
 from spanmarker_core.text.tag_schemes import TAG_SCHEMES, check_tag_scheme
 
-#: Endings of file names and the kind each stands for; see `annotated_read`.
+#: File name ending -> kind of the file, part of a shard's format; see `pipelines.stages.read_annotated`.
 KINDS = {
     ".parquet": "parquet",
     ".jsonl": "jsonl",
@@ -57,7 +58,7 @@ KINDS = {
     **dict.fromkeys(CONLL_SUFFIXES, "conll"),
 }
 
-#: Formats of shards that a scheme is for; the others hold spans.
+#: Formats of shards with tags; the others hold spans.
 _TAGGED = ("sentences.conll", "sentences.dataset")
 
 
@@ -72,23 +73,23 @@ def plan_annotated(
     job: str,
     max_bytes: int = 0,
 ) -> Iterator[Shard]:
-    """Yield the shards of all annotated data that match `patterns`, sorted by path.
+    """Yield the shards of all annotated data that match some patterns, sorted by path.
 
-    A file that lacks columns is a shard of format `unreadable`, unless no file has them.
+    A file that lacks columns becomes a shard of format `unreadable`, unless all files lack them.
 
     Args:
         patterns: paths or URLs with wildcards.
         output: the output folder, which must not hold inputs.
         id_column: column or key of the ids of documents.
         text_column: column or key of their texts.
-        scheme: of tags; None is for data without.
-        max_shard_bytes: approximate size of a shard.
+        scheme: tag scheme; None for data without tags.
+        max_shard_bytes: approximate size of a shard, in bytes.
         job: digest of the job identity, part of each shard's name.
-        max_bytes: memory that looking at a file may take; 0 is no limit.
+        max_bytes: limit of the memory for examining a file, in bytes; 0 means no limit.
 
     Raises:
         PipelineError: `input.*`; faults of files are collected over all files before they are raised.
-        CoreError: `data.scheme_needed`, `data.scheme_mismatch`: also for a scheme that nothing is read by.
+        CoreError: `data.scheme_needed`, or `data.scheme_mismatch`, also if no file uses the scheme.
     """
     known = patterns_of(list(patterns))
     faults: Faults = {"input.not_a_file": [], "input.not_annotated": [], "input.bad_annotated": []}
@@ -132,7 +133,7 @@ def _ranges(
 ) -> Iterator[Range]:
     """Yield the format and the range of each shard of a file or folder."""
     if _is_dataset(path):
-        dataset_records(path, scheme)  # which refuses what can't be read
+        dataset_records(path, scheme)  # raises an error if the folder can't be read
         n_bytes = sum(file.stat().st_size for file in Path(path).iterdir())
         yield "sentences.dataset", 0, 0, n_bytes, dataset_content(path)
         return
@@ -163,10 +164,10 @@ def _ranges(
 
 
 def _form(names: Iterable[str], columns: tuple[str, str]) -> str:
-    """Tell sentences from documents; what has no record is as good as documents.
+    """Return the form of data with these keys or columns; data without records counts as documents.
 
     Raises:
-        BadColumns: they can't be told, or lack something.
+        BadColumns: the form can't be determined, or columns are missing.
     """
     names = list(names)
     if not names:
@@ -182,7 +183,7 @@ def _form(names: Iterable[str], columns: tuple[str, str]) -> str:
 
 
 def _form_of_schema(schema: pa.Schema, columns: tuple[str, str]) -> str:
-    """Return what `_form` does, after a look at the columns' types."""
+    """Return the form of a table, after checking the types of its columns."""
     form = _form(schema.names, columns)
     is_integer = pa.types.is_integer
 
@@ -216,7 +217,7 @@ def _form_of_schema(schema: pa.Schema, columns: tuple[str, str]) -> str:
 def _parquet(
     parquet: pq.ParquetFile, content: ContentIdentity, form: str, columns: tuple[str, str], max_shard_bytes: int
 ) -> Iterator[tuple[int, int, int, str]]:
-    """Yield start, end, bytes and content of each range of rows that parts no document."""
+    """Yield start, end, bytes and content of ranges of rows that do not divide a document."""
     named = columns_of(form, *columns)
     ranges = parquet_ranges(parquet, content, named, max_shard_bytes)
     if form == "documents":
@@ -232,7 +233,7 @@ def _parquet(
 
 
 def _next_document_row(parquet: pq.ParquetFile, row: int) -> int:
-    """Return the first row after `row` that is of another document, or the number of rows."""
+    """Return the first row after `row` that belongs to another document, or the number of rows."""
     first_of_group, document_id = 0, None
     for group in range(parquet.num_row_groups):
         n_rows = parquet.metadata.row_group(group).num_rows
@@ -247,7 +248,7 @@ def _next_document_row(parquet: pq.ParquetFile, row: int) -> int:
 
 
 def _document_ids(parquet: pq.ParquetFile, group: int) -> list[Any]:
-    """Return the ids in a row group; none where it can't be read, so that a shard reaches beyond it."""
+    """Return the ids in a row group; if it can't be read, Nones, so that the shard extends beyond it."""
     try:
         ids = parquet.read_row_group(group, columns=["document_id"])["document_id"].to_pylist()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -259,7 +260,7 @@ def _document_ids(parquet: pq.ParquetFile, group: int) -> list[Any]:
 
 
 def _document_ranges(file: IO[bytes], size: int, max_shard_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield byte ranges of at least `max_shard_bytes` that end where another document begins, or the file ends."""
+    """Yield byte ranges of at least `max_shard_bytes` that end where another document begins or the file ends."""
     start = 0
     while start < size:
         end = min(start + max_shard_bytes, size)
@@ -270,14 +271,14 @@ def _document_ranges(file: IO[bytes], size: int, max_shard_bytes: int) -> Iterat
 
 
 def _next_document(file: IO[bytes], position: int) -> int:
-    """Return where the next line of another document than the one at `position` begins, or the file ends."""
+    """Return the byte at which the first line of another document than that at `position` begins, or the file's end."""
     document_id = None
     file.seek(position)
     while line := file.readline():
         try:
             found = json.loads(line)["document_id"]
         except (ValueError, RecursionError, KeyError, TypeError):
-            found = None  # a bad record stays with those before it
+            found = None  # an invalid record stays with the previous document
         document_id = found if document_id is None else document_id
         if found is not None and found != document_id:
             break

@@ -1,17 +1,19 @@
-"""Inputs -> a saved plan of bounded shards. Every later step reads the plan, so no engine decides how work is cut.
+"""Planning of documents: inputs -> a saved plan of bounded shards.
+
+Every later step reads the plan, so no engine decides how the work is divided.
 
 How files are cut:
 
-- Parquet: rows, in whole row groups where they are small, within one where it is large.
-- JSONL: byte ranges that end at a newline. Ranges count from the file's start, so appended lines
-  leave the full ranges before them as they are.
-- JSONL in gzip or zstd can't be entered in the middle: one shard a file, read as a stream.
-- Text files (.txt, .md): each file is a document whose id is its path below the folder before the
-  pattern's first wildcard ("docs/**/*.txt" gives "a/b.txt"). Groups of them make a shard.
-- A file that can't be opened as what it claims to be, or lacks the columns that other files have: a shard that will
+- Parquet: by rows; small row groups are kept whole, large ones are divided.
+- JSONL: byte ranges that end at a newline. Ranges are counted from the file's start, so appended lines
+  leave earlier full ranges unchanged.
+- JSONL in gzip or zstd can't be read from the middle: one shard per file, read as a stream.
+- Text files (.txt, .md): each file is a document; its id is its path below the folder before the
+  pattern's first wildcard ("docs/**/*.txt" gives "a/b.txt"). A shard is a group of files.
+- A file that can't be opened in its format, or lacks the columns that other files have, becomes a shard that will
   write one reject.
 
-Each file is looked at in an isolated process: one that crashes the library that reads it is rejected as well.
+Each file is examined in an isolated process, so a file that crashes the library that reads it is also rejected.
 """
 
 import contextlib
@@ -34,7 +36,7 @@ from pipelines.storage.globs import Match, Pattern, patterns_of
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
-#: Endings of file names and the format each stands for.
+#: File name ending -> format of a shard.
 FORMATS = {
     ".parquet": "parquet",
     ".jsonl": "jsonl",
@@ -45,15 +47,15 @@ FORMATS = {
     ".md": "text",
 }
 
-#: Rows of a Parquet shard at most, however small they are.
+#: Maximum number of rows in a Parquet shard, however small they are.
 MAX_SHARD_ROWS = 20_000
-#: Bytes of file names in a text shard at most: a task must stay small enough to send around.
+#: Maximum size of the file names in a text shard, in bytes: a task must stay small enough to send.
 MAX_NAMES_BYTES = 4096
-#: Files named in an error; the rest is counted.
+#: Files named in an error message; the others are counted.
 _SHOWN = 10
-Faults = dict[str, list[str]]  # inputs by the code of what is wrong with them
+Faults = dict[str, list[str]]  # inputs by error code
 
-#: Bytes of a JSONL file in which at least one record must have the columns.
+#: Bytes at the start of a JSONL file, in which at least one record must have the columns.
 HEAD_BYTES = 1 << 20
 
 
@@ -67,19 +69,19 @@ def plan_shards(
     job: str,
     max_bytes: int = 0,
 ) -> Iterator[Shard]:
-    """Yield the shards of all files that match `patterns`, sorted by path.
+    """Yield the shards of all files that match some patterns, sorted by path.
 
-    A file that matches twice, under several names too, counts once. One without the columns is a shard of format
-    `unreadable`, unless no file has them: then the job is wrong, not the file.
+    A file that matches twice, also under several names, counts once. A file without the columns becomes a shard of
+    format `unreadable`. If no file has them, the job is wrong rather than the files, and an error is raised.
 
     Args:
         patterns: paths or URLs with wildcards.
         output: the output folder, which must not hold inputs.
         id_column: column or key of the ids.
         text_column: column or key of the texts.
-        max_shard_bytes: size of a shard, about.
+        max_shard_bytes: approximate size of a shard, in bytes.
         job: digest of the job identity, part of each shard's name.
-        max_bytes: memory that looking at a file may take; 0 is no limit.
+        max_bytes: limit of the memory for examining a file, in bytes; 0 means no limit.
 
     Raises:
         PipelineError: `input.*`. Faults of files are collected over all files before they are raised.
@@ -90,7 +92,7 @@ def plan_shards(
     inside = output.rstrip("/") + "/"
     matches = input_files(known, inside, faults["input.not_a_file"])
     for folder, files in itertools.groupby(matches, key=lambda match: match[2]):
-        if folder is not None:  # text files below one folder, a run of them
+        if folder is not None:  # consecutive text files below one folder
             found = fits = True
             yield from _text_shards(folder, ((path, size) for path, size, _ in files), max_shard_bytes, job)
             continue
@@ -118,13 +120,31 @@ def plan_shards(
 
 
 def refuse_nothing(patterns: Iterable[Pattern], faults: Faults) -> None:
-    """Raise `input.no_match` unless something matched that is no file."""
+    """Raise an error because no input was found, unless there were matches that are not files.
+
+    Args:
+        patterns: the patterns of the inputs.
+        faults: inputs by error code.
+
+    Raises:
+        PipelineError: `input.no_match`.
+    """
     if not faults["input.not_a_file"]:
         raise PipelineError("input.no_match", patterns=", ".join(pattern.url for pattern in patterns))
 
 
 def refuse(faults: Faults, endings: Iterable[str], id_column: str, text_column: str) -> None:
-    """Raise the first kind of fault that there is, with all inputs that have it."""
+    """Raise the first kind of fault found, with all inputs that have it.
+
+    Args:
+        faults: inputs by error code, in the order of the checks.
+        endings: file name endings of the known formats, for the message.
+        id_column: column or key of the ids, for the message.
+        text_column: column or key of the texts, for the message.
+
+    Raises:
+        PipelineError: the first code of `faults` that has inputs.
+    """
     for code, faulty in faults.items():
         if faulty:
             shown = [f"  {file}" for file in faulty[:_SHOWN]]
@@ -139,7 +159,10 @@ def refuse(faults: Faults, endings: Iterable[str], id_column: str, text_column: 
 
 
 def format_of(path: str) -> str | None:
-    """Return the format that a file's name stands for, or None.
+    """Return the format that a file's name indicates, or None.
+
+    Args:
+        path: a path or URL.
 
     >>> format_of("a/b.jsonl.gz"), format_of("a/b.doc")
     ('jsonl.gz', None)
@@ -148,26 +171,29 @@ def format_of(path: str) -> str | None:
 
 
 class BadColumns(Exception):
-    """What is wrong with a file's columns, in words."""
+    """A file's columns are missing or of the wrong type; the message gives the reason."""
 
 
 def input_files(
     patterns: list[Pattern], inside: str, no_files: list[str], is_input: Callable[[str], bool] = lambda folder: False
 ) -> Iterator[tuple[str, int, str | None]]:
-    """Yield (path, size, folder that a text file's id counts from, else None), merged, sorted, each file once.
+    """Yield (path, size, base folder of a text file's id or None) of the inputs, sorted by path, each file once.
 
     Args:
-        patterns: what to look for.
+        patterns: the patterns of the inputs.
         inside: the output folder, with a slash at its end.
-        no_files: gets what matches and is no file.
-        is_input: tells of a folder whether it is an input, whole.
+        no_files: list to which matches that are not files are added.
+        is_input: returns whether a folder is an input as a whole.
+
+    Raises:
+        PipelineError: `input.inside_output`, `input.not_readable`.
     """
 
     def listed(pattern: Pattern) -> Iterator[tuple[list[str], str, Match]]:
         try:
             for found in pattern.find():
-                # `*` leaves folders out, as shells' users expect; a folder that is named, or is named like a file, is
-                # a mistake, or what Spark writes.
+                # Folders that `*` matches are ignored, as shell users expect. A folder that is named explicitly, or has
+                # the name of a file, is a mistake or the output of Spark.
                 named = pattern.literal or format_of(found.path) is not None
                 if found.kind != "directory" or named or is_input(found.path):
                     text = found.kind == "file" and format_of(found.path) == "text"
@@ -186,35 +212,38 @@ def input_files(
             no_files.append(f"{found.path} ({what})")
             continue
         if found.real != found.path:
-            # Of a file's names its own counts, else the first; so only links to files beside the patterns are kept.
+            # A file counts under its real name if a pattern matches that, otherwise under the first name found. Only
+            # links to files outside the patterns are therefore remembered.
             if found.real in linked or any(pattern.names(found.real) for pattern in patterns):
                 continue
             linked.add(found.real)
         yield found.path, found.size, folder or None
 
 
-#: Part of a file that is to be a shard: its format, start, end, bytes and content.
+#: Part of a file that becomes a shard: format, start, end, bytes and content.
 Range = tuple[str, int, int, int, str]
 
 
 def file_shards(
     path: str, size: int, job: str, max_bytes: int, ranges: Callable[..., Iterator[Range]], *args: Any
 ) -> Iterator[Shard]:
-    """Yield the shards of one file; from where it can't be read or ends the process that reads it, one `unreadable`.
+    """Yield the shards of one file.
+
+    The part that can't be read, or that ends the process that reads it, becomes one `unreadable` shard.
 
     Args:
         path: the file, or the folder that is an input as a whole.
-        size: its bytes.
+        size: its size in bytes.
         job: digest of the job identity.
-        max_bytes: memory that looking at it may take; 0 is no limit.
+        max_bytes: limit of the memory for examining the file, in bytes; 0 means no limit.
         ranges: called with path, size and `args`, in an isolated process.
         args: further arguments of `ranges`.
 
     Raises:
         OSError: the storage failed.
-        Exception: what else `ranges` raises, but for `Unreadable`.
+        Exception: any other exception of `ranges`, except `Unreadable`.
     """
-    if path.startswith("memory://"):  # There, each process has files of its own.
+    if path.startswith("memory://"):  # Files in memory are visible only in this process.
         found = ranges(path, size, *args)
     else:
         process = shared_process()
@@ -232,15 +261,15 @@ def file_shards(
 
 
 def unreadable_shard(path: str, size: int, job: str, reason: str, part: int = 0, start: int = 0) -> Shard:
-    """Return the shard of a file that can't be read, or not from `start` on, which will write one reject.
+    """Return the shard of a file that can't be read from `start` on; the shard will write one reject.
 
     Args:
         path: the file.
-        size: its bytes.
+        size: its size in bytes.
         job: digest of the job identity.
-        reason: what the reject will say.
+        reason: message of the reject.
         part: number of the shard in its file.
-        start: row or byte from which on nothing can be read.
+        start: row or byte from which on the file can't be read.
     """
     with open_input(path) as file:
         content = ContentIdentity(path, file).of([(0, size)])
@@ -249,11 +278,11 @@ def unreadable_shard(path: str, size: int, job: str, reason: str, part: int = 0,
 
 
 class Unreadable(Exception):
-    """Why a file can't be read at all."""
+    """A file can't be read at all; the message gives the reason."""
 
 
 def _with_options(options: tuple[str, ...], ranges: Callable[..., Iterator[Range]], *args: Any) -> Iterator[Range]:
-    """Yield what `ranges(*args)` does, with these storage options. Runs in the isolated process."""
+    """Yield the items of `ranges(*args)`, with these storage options. Runs in the isolated process."""
     if options != given_options():
         use_options(options)
     return ranges(*args)
@@ -279,12 +308,12 @@ def _file_ranges(
 
 
 def opened_parquet(file: IO[bytes], size: int, columns: tuple[str, ...]) -> pq.ParquetFile:
-    """Return a Parquet file whose footer is sound: it can be read, and what it says twice agrees.
+    """Return a Parquet file after checking that its footer can be read and is consistent.
 
     Args:
         file: the file.
-        size: its bytes.
-        columns: those that are wanted; what the footer says of others is not checked.
+        size: its size in bytes.
+        columns: the columns that will be read; the footer is not checked for others.
 
     Raises:
         Unreadable: the footer is damaged.
@@ -299,7 +328,7 @@ def opened_parquet(file: IO[bytes], size: int, columns: tuple[str, ...]) -> pq.P
         if is_storage_error(error):
             raise
         problem = str(error)
-    except Exception as error:  # Arrow's own, and Python's over names that are not UTF-8
+    except Exception as error:  # raised by Arrow, or by Python for names that are not UTF-8
         problem = str(error)
     if problem is not None:
         raise Unreadable(f"it is not a sound Parquet file: {problem}")
@@ -307,9 +336,9 @@ def opened_parquet(file: IO[bytes], size: int, columns: tuple[str, ...]) -> pq.P
 
 
 def _footer_problem(parquet: pq.ParquetFile, size: int, columns: tuple[str, ...]) -> str | None:
-    """Return what in a footer contradicts itself or the size of the file; None if nothing does.
+    """Return a contradiction within a footer, or between the footer and the size of the file; None if there is none.
 
-    Rows are counted by the footer, so a wrong number there must not pass for the right one.
+    The number of rows is taken from the footer, so a wrong number must be detected here.
     """
     metadata, schema = parquet.metadata, parquet.schema
     leaves = {index: schema.column(index) for index in range(metadata.num_columns)}
@@ -351,14 +380,18 @@ def _check_schema(schema: pa.Schema, id_column: str, text_column: str) -> None:
 
 
 def is_string(kind: pa.DataType) -> bool:
-    """Tell whether a column of this type holds strings."""
+    """Return whether a column holds strings.
+
+    Args:
+        kind: the column's type.
+    """
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _check_head(head: bytes, id_column: str, text_column: str) -> None:
-    """Refuse a JSONL file if none of its first records has the columns. A single bad record is not its fault."""
+    """Reject a JSONL file if none of its first records has the columns; a single invalid record is tolerated."""
     seen = keys_in(head)
     if seen and not {id_column, text_column} <= seen.keys():
         missing = [repr(column) for column in (id_column, text_column) if column not in seen]
@@ -366,7 +399,11 @@ def _check_head(head: bytes, id_column: str, text_column: str) -> None:
 
 
 def keys_in(head: bytes) -> dict[str, None]:
-    """Return the keys of the first records of a JSONL file."""
+    """Return the keys of the first records of a JSONL file, in order.
+
+    Args:
+        head: the first bytes of the file.
+    """
     seen: dict[str, None] = {}
     for line in head.split(b"\n")[:100]:
         try:
@@ -379,7 +416,12 @@ def keys_in(head: bytes) -> dict[str, None]:
 
 
 def decompressed_head(file: IO[bytes], kind: str) -> bytes:
-    """Return the first bytes of a compressed file, up to damage in it: that is the reader's to reject."""
+    """Return the first bytes of a compressed file, up to the first damage, which is left to the reader to reject.
+
+    Args:
+        file: the compressed file.
+        kind: its format, jsonl.gz or jsonl.zst.
+    """
     head = b""
     with contextlib.suppress(DamagedFile):
         for block in decompressed(file, kind):
@@ -392,7 +434,17 @@ def decompressed_head(file: IO[bytes], kind: str) -> bytes:
 def parquet_ranges(
     parquet: pq.ParquetFile, content: ContentIdentity, columns: tuple[str, ...], max_shard_bytes: int
 ) -> Iterator[tuple[int, int, int, str]]:
-    """Yield row ranges: row groups joined while they are small, a large one cut into equal runs of rows."""
+    """Yield row ranges: small row groups are joined, a large one is divided into equal parts.
+
+    Args:
+        parquet: the open file.
+        content: identity of its bytes.
+        columns: the columns that will be read.
+        max_shard_bytes: approximate size of a range in bytes, uncompressed.
+
+    Yields:
+        (first row, one past the last row, uncompressed bytes, content).
+    """
     metadata = parquet.metadata
     leaves = leaves_of(metadata, columns)
 
@@ -422,7 +474,13 @@ def parquet_ranges(
 
 
 def line_ranges(file: IO[bytes], size: int, max_shard_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield byte ranges of at least `max_shard_bytes` that end after a newline or at the end of the file."""
+    """Yield byte ranges of at least `max_shard_bytes` that end after a newline or at the end of the file.
+
+    Args:
+        file: the file, seekable.
+        size: its size in bytes.
+        max_shard_bytes: minimum size of a range, in bytes.
+    """
     start = 0
     while start < size or start == 0:
         end = min(start + max_shard_bytes, size)
@@ -435,7 +493,12 @@ def line_ranges(file: IO[bytes], size: int, max_shard_bytes: int) -> Iterator[tu
 
 
 def whole_line(file: IO[bytes], end: int) -> int:
-    """Return where the line that holds the byte before `end` ends."""
+    """Return the end of the line that holds the byte before `end`, as a byte offset.
+
+    Args:
+        file: the file, seekable.
+        end: a byte offset.
+    """
     file.seek(end - 1)
     while (piece := file.readline(1 << 20)) and not piece.endswith(b"\n"):
         pass
@@ -443,10 +506,10 @@ def whole_line(file: IO[bytes], end: int) -> int:
 
 
 def _text_shards(folder: str, files: Iterator[tuple[str, int]], max_shard_bytes: int, job: str) -> Iterator[Shard]:
-    """Yield groups of text files. A group also ends where a file's name says so.
+    """Yield groups of text files. Besides the limits of size, some file names end a group.
 
-    Cuts that depend on names alone fall in the same places when a file is added or removed, so that
-    the groups after its own stay what they are.
+    Cuts that depend on names alone stay in the same place when a file is added or removed, so the groups after the
+    affected one do not change.
     """
     group: list[str] = []
     n_bytes = n_names = 0
@@ -486,13 +549,30 @@ def make_shard(
     content: str,
     job: str,
 ) -> Shard:
-    """Return a shard under the name that its job gives it; the arguments are its fields, `part` its number."""
+    """Return a shard, with its name.
+
+    Args:
+        source: the file, as an absolute path or a URL; for text files the folder that contains `files`.
+        kind: format of the shard.
+        part: number of the shard in its file.
+        start: first row or byte of the range; 0 for text files.
+        end: one past the last row or byte of the range; 0 for text files.
+        files: text files below `source`; otherwise empty.
+        n_bytes: size of the range, in bytes.
+        content: identity of the content in the range.
+        job: digest of the job identity.
+    """
     stem = source.rpartition("/")[2].partition(".")[0]
     stem = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)[:48]
     return renamed(Shard(f"{stem}-{part:05d}-", source, kind, start, end, files, n_bytes, content), job)
 
 
 def renamed(shard: Shard, job: str) -> Shard:
-    """Return a shard under the name that it has in another job; `job` is the digest of that job's identity."""
+    """Return a shard under the name that it has in another job.
+
+    Args:
+        shard: the shard.
+        job: digest of the other job's identity.
+    """
     digest = digest_of(shard.source, shard.format, str(shard.start), str(shard.end), *shard.files, shard.content, job)
     return replace(shard, name=f"{shard.name.rpartition('-')[0]}-{digest[:16]}")
