@@ -1,1 +1,1 @@
-"""Prepared training data: windows with their gold entities, as `spanmarker train` reads them."""
+"""Prepared training data: windows with gold entities, as `spanmarker train` reads them. Nothing here is written."""

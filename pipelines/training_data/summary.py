@@ -1,4 +1,4 @@
-"""What annotated data hold, added up over finished shards."""
+"""Summary of annotated data, added up over finished shards."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,14 +12,15 @@ from spanmarker_core.data.summary import DataSummary
 
 @dataclass(slots=True)
 class AlignmentSummary:
-    """What annotated data hold.
+    """Counts of annotated data and their alignment.
 
     Attributes:
-        data: of the sentences as they are to be learned.
-        problems: annotations by code of GOLD_PROBLEMS, those of rejected documents aside.
+        data: summary of the sentences to learn.
+        problems: annotations by code of GOLD_PROBLEMS, without those of rejected documents.
         learned: annotations that are candidate spans of a window.
-        documents: all that were read, `rejected` among them.
-        unreadable: sentences, and parts of files, that are in no document.
+        documents: documents read, including rejected ones.
+        rejected: rejected documents.
+        unreadable: sentences, and parts of files, that do not belong to any document.
     """
 
     data: DataSummary
@@ -31,7 +32,11 @@ class AlignmentSummary:
 
     @classmethod
     def over(cls, entries: Iterable[Entry]) -> "AlignmentSummary":
-        """Add up finished shards."""
+        """Return the summary of finished shards.
+
+        Args:
+            entries: the shards' manifest entries.
+        """
         summary = cls(DataSummary(), Counter())
         for entry in entries:
             summary.data.merge(DataSummary.from_json(entry.data))
@@ -44,22 +49,22 @@ class AlignmentSummary:
 
     @property
     def annotations(self) -> int:
-        """All annotations, each once."""
+        """Number of annotations, without duplicates."""
         return self.learned + sum(count for code, count in self.problems.items() if code != "duplicate")
 
     @property
     def wrong(self) -> int:
-        """Annotations whose ranges are no words."""
+        """Number of annotations with ranges that do not match words."""
         return sum(self.problems[code] for code in WRONG)
 
     @property
     def lost_share(self) -> float:
-        """Share of the documents that were rejected, or of the sentences, whichever is more."""
+        """Share of rejected documents or of unreadable sentences, whichever is larger."""
         sentences = self.unreadable + self.data.sentences
         return max(self.rejected / max(self.documents, 1), self.unreadable / max(sentences, 1))
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values."""
+        """Return the summary as JSON values."""
         return {
             "documents": self.documents,
             "rejected": self.rejected,

@@ -1,7 +1,7 @@
-"""Windows for training from a folder that `spanmarker prepare --annotated` wrote: an index in memory, pools read anew.
+"""Windows for training, read from the output of a `spanmarker prepare --annotated`.
 
-A pool is a record batch of a file. The index is 12 bytes a window; it and the pools are read by columns, those that
-are not needed are not touched. The folder may lie in a store.
+An index of 12 bytes per window is kept in memory. Pools are read from disk each time they are needed; a pool is one
+record batch of a file. Only the columns that are needed are read. The folder may be in a store.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from spanmarker_core.errors import CoreError
 from spanmarker_core.training.dataset import Gold
 from spanmarker_core.windows.packer import Context, Packer, Windows
 
-#: Share of the annotations whose ranges may be no words, and of the documents or sentences that may be rejected.
+#: Maximum share of annotations that do not match words, and of rejected documents or sentences.
 MAX_MISALIGNED = 0.01
 
 _INDEX = ("n_tokens", "n_candidates")
@@ -39,7 +39,14 @@ _READ = ("document_id", "token_ids", *_WORDS, "n_candidates", *_GOLD)
 
 @dataclass(frozen=True, slots=True)
 class PackedAs:
-    """How windows were packed, as `TrainingSettings` has it."""
+    """Settings with which windows were packed, named as in `TrainingSettings`.
+
+    Attributes:
+        max_tokens: tokens of the longest window.
+        entity_max_length: words of the longest candidate span.
+        splitter: name of the word splitter.
+        context: the text that a window shows around its sentence.
+    """
 
     max_tokens: int
     entity_max_length: int
@@ -48,20 +55,26 @@ class PackedAs:
 
 
 class PreparedWindows:
-    """Prepared windows as `training.source.TrainingWindows`.
+    """Prepared windows, an implementation of `spanmarker_core.training.dataset.TrainingWindows`.
 
     Args:
-        folder: output of a `spanmarker prepare --annotated` that has come to its end.
-        max_misaligned: share of the annotations whose ranges may be no words, and of the documents or sentences that
-            may be rejected; more are refused.
+        folder: output of a `spanmarker prepare --annotated` that is complete.
+        max_misaligned: maximum share of annotations that do not match words, and of rejected documents or sentences;
+            data above it raise an error.
 
     Attributes:
-        packed_as: how the windows were packed, which is how the model has to be made.
-        gold: what the annotations came to.
+        packed_as: how the windows were packed; a model trained on them must pack in the same way.
+        gold: counts of the annotations and their alignment.
+        summary: summary of the sentences to learn.
+        labels: labels of the entities, sorted, without "O".
+        digest: digest of the content and of how it was packed.
+        n_tokens: int32 [n], tokens of each window.
+        n_candidates: int64 [n], candidate spans of each window, at least one.
+        pool_offsets: int64 [n_pools + 1], the windows of each pool.
 
     Raises:
-        PipelineError: `samples.not_annotated`, `samples.not_ready`, `samples.misaligned`, `samples.rejected`, and
-            those of reading a plan and a manifest.
+        PipelineError: `samples.not_annotated`, `samples.not_ready`, `samples.misaligned`, `samples.rejected`,
+            `plan.other_version`, `output.damaged`, `output.table_damaged`, `output.not_readable`.
         CoreError: `data.no_windows`.
     """
 
@@ -86,10 +99,14 @@ class PreparedWindows:
         self._index(shards)
 
     def check(self, packer: Packer, context: Context) -> None:
-        """Hold that a model that packs so would see these windows.
+        """Check that a model with this packer and context would see the same windows.
+
+        Args:
+            packer: packer of the model.
+            context: context of the model.
 
         Raises:
-            PipelineError: `samples.other_packing` with what differs.
+            PipelineError: `samples.other_packing` with the differences.
         """
         here = packing_identity(packer, context)
         lines = [
@@ -101,13 +118,21 @@ class PreparedWindows:
             raise PipelineError("samples.other_packing", path=self._folder, differences="\n".join(lines))
 
     def read(self, pool: int) -> tuple[Windows, Gold]:
-        """Return the windows of a pool, those with candidates, and their gold."""
+        """Return the windows of a pool that have candidates, and their gold entities.
+
+        Args:
+            pool: index of the pool.
+        """
         rows = self._rows(pool, _READ)
         rows = rows.filter(pa.array(rows["n_candidates"].to_numpy() > 0))
         return _windows(rows), self._gold(rows)
 
     def names(self, windows: np.ndarray) -> list[str]:
-        """Say which sentence each window shows first of those that it is there for."""
+        """Return for each window a name of the first sentence that it tags, such as "document d1, sentence 3".
+
+        Args:
+            windows: indices of windows.
+        """
         names: dict[int, str] = {}
         pools = np.searchsorted(self.pool_offsets, windows, "right") - 1
         for pool in np.unique(pools).tolist():
@@ -181,12 +206,16 @@ class PreparedWindows:
 
 
 def is_prepared(path: str) -> bool:
-    """Tell whether a path is a folder that a job over shards wrote, not one of data as they came in."""
+    """Return whether a path is the output of a job over shards, as opposed to input data.
+
+    Args:
+        path: a path or URL.
+    """
     return exists(plan_path(absolute(path)))
 
 
 def _identity(folder: str) -> dict[str, str]:
-    """Return the identity of the job that prepared annotated data in a folder."""
+    """Return the identity of the job that prepared the annotated data in a folder."""
     identity = plan_identity(plan_path(folder)) if is_prepared(folder) else {}
     versions = {f"schema.{table.name}": str(table.version) for table in TRAINING_TABLES}
     if tables_of(identity) != TRAINING_TABLES or not versions.items() <= identity.items():
@@ -196,14 +225,14 @@ def _identity(folder: str) -> dict[str, str]:
 
 @contextmanager
 def _opened(url: str, columns: tuple[str, ...]) -> Iterator[pa.ipc.RecordBatchFileReader]:
-    """Open a file of windows for some of its columns."""
+    """Open a file of windows to read some of its columns."""
     fields = sorted(ANNOTATED_SAMPLES.schema.get_field_index(column) for column in columns)
     with open_input(url) as file:
         yield pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=fields))
 
 
 def _windows(rows: pa.RecordBatch) -> Windows:
-    """Return the windows in rows; documents are numbered in their order, and characters are not told."""
+    """Return the windows of rows, with documents numbered in the order of the rows and without character ranges."""
     edges = document_edges(rows["document_id"])
     token_offsets, token_ids = flat(rows["token_ids"])
     words = {name: flat(rows[name]) for name in _WORDS}
