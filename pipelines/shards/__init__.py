@@ -1,1 +1,1 @@
-"""What a worker does with one shard. Nothing here knows an engine."""
+"""The shard tasks: the work of a worker on one shard. Nothing here depends on an engine."""

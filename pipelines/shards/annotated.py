@@ -1,10 +1,10 @@
-"""The shard task of `spanmarker prepare --annotated`: one shard of annotated data in, its windows with their gold out.
+"""The shard task of `spanmarker prepare --annotated`: it reads a shard of annotated data and writes its windows.
 
-    annotated_samples/SHARD.arrow   ANNOTATED_SAMPLES, a record batch a run of windows
-    documents/, rejects/            as of tagging: what became of each document, and every record that is none
-    gold_problems/SHARD.parquet     GOLD_PROBLEMS, every annotation that can't be learned as it stands
+    annotated_samples/SHARD.arrow   ANNOTATED_SAMPLES, windows with gold entities, one record batch per chunk of windows
+    documents/, rejects/            the same as in tagging: the status of each document, and every invalid record
+    gold_problems/SHARD.parquet     GOLD_PROBLEMS, every annotation that can't be learned
 
-Documents are split and packed as they are for tagging, so a model is trained on what it will be shown.
+Documents are split and packed in the same way as for tagging, so training sees the same windows as tagging.
 """
 
 from collections import Counter
@@ -49,17 +49,19 @@ def prepare_annotated(
     progress: Progress | None = None,
     careful: CarefulAttempt | None = None,
 ) -> Entry:
-    """Write one shard's windows, what became of its documents and annotations, commit its entry, return it.
+    """Write the windows and tables of one shard, commit its manifest entry, return the entry.
 
     Args:
-        shard: what to read.
-        task: how, and where the files go.
-        packing: that the task describes.
-        progress: called after each run of windows; documents count when their group is done.
-        careful: rejects what ends a process; None leaves that to fate.
+        shard: the shard to read.
+        task: the shard task, which names the output.
+        packing: packer and context that the task describes.
+        progress: called after each chunk of windows; documents count when their batch is finished.
+        careful: rejects records that end a process; None leaves the process unprotected.
 
     Raises:
-        PipelineError, OSError: as `prepare_shard`.
+        PipelineError: `output.not_writable`, `output.lock_lost`; `input.changed` if the input differs from the plan;
+            `shard.unbalanced`.
+        OSError: the input's storage failed.
     """
     work = _AnnotatedShard(task, packing, ShardStats(), DataSummary(), Counter())
     tally = work.tally
@@ -98,7 +100,7 @@ _TABLES = (ANNOTATED_SAMPLES, DOCUMENTS, REJECTS, GOLD_PROBLEMS)
 
 
 def _without_killers(batches: Iterator[AnnotatedBatch], careful: CarefulAttempt) -> Iterator[AnnotatedBatch]:
-    """Yield the documents of batches that don't end a process, and rejects of those that do."""
+    """Yield the documents of batches that do not end a process, and rejects of those that do."""
     for batch in batches:
         documents, rejects = batch.documents, batch.rejects
         for start, end, killed in careful.sorted_out(documents, try_annotated):
@@ -113,12 +115,12 @@ def _without_killers(batches: Iterator[AnnotatedBatch], careful: CarefulAttempt)
 
 
 def try_annotated(documents: list[AnnotatedDocument], task: AnnotatedTask, packing: Packing) -> Iterator[str]:
-    """Do to documents what `prepare_annotated` does, and forget the result.
+    """Process documents in the same way as `prepare_annotated`, and discard the result.
 
     Args:
         documents: the documents.
         task: the shard task.
-        packing: that the task describes.
+        packing: packer and context that the task describes.
 
     Yields:
         The name of each stage as it begins.
@@ -131,7 +133,7 @@ def try_annotated(documents: list[AnnotatedDocument], task: AnnotatedTask, packi
 
 @dataclass(slots=True)
 class _Part:
-    """Documents that are dealt with together; `kept` has a row for each entity in their windows, as these come."""
+    """A batch of documents being processed; `kept` has one row per entity in the windows made so far."""
 
     group: DocumentBatch
     encoded: Encoded
@@ -148,7 +150,7 @@ class _AnnotatedShard:
     codes: Counter[str]
 
     def parts(self, batch: AnnotatedBatch) -> Iterator[_Part]:
-        """Yield the documents in parts, all in one unless some fail."""
+        """Yield the documents in parts: a single part unless some documents fail."""
         rejects = batch.rejects
         for start, _, outcome in isolate(len(batch.documents), lambda a, b: self.part(batch.documents[a:b])):
             if isinstance(outcome, Exception):
@@ -182,7 +184,7 @@ class _AnnotatedShard:
         return _Part(group, encoded, aligned, [])
 
     def runs(self, part: _Part) -> Iterator[PackedBatch]:
-        """Yield the windows of a part with their gold."""
+        """Yield the windows of a part with their gold entities."""
         group, limit = part.group, self.task.entity_max_length
         for run in self.tally.timed_each("pack", pack_runs(part.encoded, self.packing.packer, self.packing.context)):
             failures = {document_id: describe(error) for document_id, error in run.failures.items()}
@@ -204,7 +206,7 @@ class _AnnotatedShard:
             yield PackedBatch(group, rows, {}, run.last)
 
     def finish(self, part: _Part, writers: dict[str, TableWriter]) -> None:
-        """Write and count what became of a part's documents and annotations; those of rejected documents count not."""
+        """Write and count the results of a part; annotations of rejected documents do not count."""
         group = part.group
         rejected = {group.documents["document_id"][place].as_py() for place in group.rejected}
         kept = group.alive(pa.concat_batches(part.kept))
@@ -235,7 +237,7 @@ def _inputs(documents: list[AnnotatedDocument]) -> pa.RecordBatch:
 
 
 def _sentence_rows(documents: list[AnnotatedDocument]) -> pa.RecordBatch:
-    """Return the SENTENCES rows of documents that came as words."""
+    """Return the SENTENCES rows of documents that are given as words."""
     rows = []
     for document in documents:
         start = 0

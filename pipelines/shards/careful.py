@@ -1,10 +1,11 @@
-"""The last attempt at a shard whose other attempts failed: what ends a process is found and rejected.
+"""The last attempt at a shard after all others failed: records and documents that end a process are found and rejected.
 
     read in one isolated process ── batches ──> tried in another, with the model ── batches that pass ──> the usual way
 
-Records and documents are dealt with one by one, so that what ends the process is known at once; of a Parquet row group
-the rest goes with it, since nothing behind the damage can be read. Documents that pass are then tried together, and
-halved where that ends the process. It costs time, a process for each fault, and no good document.
+Records and documents are processed one by one, so that the one that ends the process is known immediately. The rest of
+its Parquet row group is rejected as well, because data after the damage can't be read. Documents that pass are then
+tried together, and halved if that ends the process. The cost is time and one process per fault, never a valid document
+that can be read.
 """
 
 import contextlib
@@ -24,12 +25,18 @@ from pipelines.storage import join, open_input, use_options
 from pipelines.task import Task
 from schemas.shards import Shard
 
-#: Code of the reject of what ends the process that works on it.
+#: Reject code of a record or document that ends the process that works on it.
 ENDS_PROCESS = "ends_process"
 
 
 class Killed(Exception):
-    """Work ended the process: at the item in `place`, in `stage` (split, pack or tag)."""
+    """An item ended the process that worked on it.
+
+    Args:
+        place: index of the item.
+        stage: the stage: split, pack or tag.
+        reason: how the process ended.
+    """
 
     def __init__(self, place: int, stage: str, reason: str) -> None:
         super().__init__(f"it ends the process: {reason}")
@@ -40,8 +47,8 @@ class CarefulAttempt:
     """The isolated processes of one attempt; use it as a context manager.
 
     Args:
-        task: what is done with each shard.
-        alive: called whenever a process has answered, so that the attempt is not taken for one that hangs.
+        task: the shard task.
+        alive: called whenever a process has responded, so that the attempt is not considered stalled.
     """
 
     def __init__(self, task: Task, alive: Callable[[], None]) -> None:
@@ -56,11 +63,11 @@ class CarefulAttempt:
         self._worker.close()
 
     def records(self, shard: Shard, read: Callable[..., Iterator[Any]], *args: Any) -> Iterator[Any]:
-        """Yield what `read(shard, *args)` does; a reject stands for what ends the process.
+        """Yield the items of `read(shard, *args)`; a record that ends the process becomes a reject.
 
         Args:
-            shard: what to read.
-            read: yields items in order, each with the attribute `source_row` or a tuple that begins with it.
+            shard: the shard.
+            read: yields items in order; each has the attribute `source_row` or is a tuple that begins with it.
             args: its further arguments.
         """
         left: Shard | None = shard
@@ -82,14 +89,14 @@ class CarefulAttempt:
     def sorted_out(
         self, items: Sequence[Any] | pa.RecordBatch, work: Callable[..., Iterator[str]]
     ) -> Iterator[tuple[int, int, "Killed | None"]]:
-        """Yield ranges of items that can be worked on together, and each item that ends the process, in order.
+        """Yield ranges of items that can be processed together, and each item that ends the process, in order.
 
         Args:
-            items: documents, or what else is worked on; sliceable.
+            items: documents, or windows by document; sliceable.
             work: called with a slice of the items, the task and the model; yields the name of each stage as it begins.
 
         Yields:
-            (start, end, None), or (start, start + 1, how the item ended the process).
+            (start, end, None), or (start, start + 1, the `Killed` error of the item).
         """
         start, killers = 0, self._killers(items, work)
         for place in [*killers, len(items)]:
@@ -97,7 +104,7 @@ class CarefulAttempt:
             def together(first: int, last: int, start: int = start) -> None:
                 self._run(_together, work, items[start + first : start + last])
 
-            # By itself each passes. What ends the process only together is halved.
+            # Each item passes alone. Items that end the process only together are halved.
             for first, last, outcome in isolate(place - start, together):
                 yield start + first, start + last, outcome if isinstance(outcome, Killed) else None
             if place in killers:
@@ -107,7 +114,7 @@ class CarefulAttempt:
     def _killers(
         self, items: Sequence[Any] | pa.RecordBatch, work: Callable[..., Iterator[str]]
     ) -> dict[int, "Killed"]:
-        """Return which items end the process when they are worked on one by one."""
+        """Return the items that end the process when they are processed one by one, by index."""
         killers: dict[int, Killed] = {}
         start = 0
         while start < len(items):
@@ -121,7 +128,7 @@ class CarefulAttempt:
         return killers
 
     def _run(self, how: Callable[..., Iterator[tuple[int, str]]], work: Callable[..., Any], items: Any) -> None:
-        """Work on items only to see that it doesn't end the process.
+        """Process items only to check that they do not end the process.
 
         Raises:
             Killed: the process ended.
@@ -145,7 +152,7 @@ def _load(task: Task) -> None:
 
 
 def _one_by_one(work: Callable[..., Iterator[str]], items: Any, task: Task) -> Iterator[tuple[int, str]]:
-    """Yield (place, stage) before each stage of each item; what an item raises is dealt with where it does so again."""
+    """Yield (index, stage) before each stage of each item. Exceptions are ignored: they recur in normal processing."""
     for place in range(len(items)):
         with contextlib.suppress(Exception):
             for stage in work(items[place : place + 1], task, model_for(task)):
@@ -159,7 +166,7 @@ def _together(work: Callable[..., Iterator[str]], items: Any, task: Task) -> Ite
 
 
 def _end_of(item: Any) -> int | None:
-    """Return the last row or the offset that an item stands for; None if there is no item."""
+    """Return the last row or the offset of an item; None if there is no item."""
     if item is None:
         return None
     row = item[0] if isinstance(item, tuple) else item.source_row
@@ -167,13 +174,13 @@ def _end_of(item: Any) -> int | None:
 
 
 def _without_killer(shard: Shard, count: int, last: int | None, message: str) -> tuple[Reject, Shard | None]:
-    """Return the reject of what comes after the last item of a shard, and the part of the shard behind that.
+    """Return the reject of the record after the last item read, and the rest of the shard.
 
     Args:
-        shard: what was read.
-        count: items that were read.
+        shard: the shard that was read.
+        count: number of items read.
         last: row or offset of the last of them; None if there is none.
-        message: of the reject.
+        message: message of the reject.
     """
 
     def reject(source: str, row: int | None, n_documents: int, raw: bytes | None = None) -> Reject:
@@ -191,12 +198,12 @@ def _without_killer(shard: Shard, count: int, last: int | None, message: str) ->
         files = shard.files[count:]
         left = replace(shard, files=files[1:]) if files[1:] else None
         return reject(join(shard.source, files[0]), 0, 1), left
-    # Compressed lines, CoNLL files and folders of `datasets` can't be entered in the middle.
+    # Compressed lines, CoNLL files and folders of `datasets` can't be read from the middle.
     return reject(shard.source, last, 0), None
 
 
 def _end_of_row_group(source: str, row: int) -> int:
-    """Return the first row behind the row group that holds a row."""
+    """Return the first row after the row group that contains a row."""
     with open_input(source) as file:
         metadata = pq.ParquetFile(file).metadata
         end = 0
@@ -208,7 +215,7 @@ def _end_of_row_group(source: str, row: int) -> int:
 
 
 def _next_line(shard: Shard, last: int | None) -> tuple[int, int, bytes]:
-    """Return start, end and head of the first line of a shard that is not blank and begins behind offset `last`."""
+    """Return start, end and first bytes of the first non-blank line of a shard that begins after offset `last`."""
     with open_input(shard.source) as file:
         end = shard.start if last is None else whole_line(file, last + 1)
         head = b""

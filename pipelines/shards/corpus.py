@@ -1,17 +1,19 @@
-"""The shard tasks: one shard of documents in, its files and its manifest entry out. What every engine maps.
+"""The shard tasks for documents: read one shard, write its files and its manifest entry. Every engine maps them.
 
     read ── split ── encode ── pack ──> bounded queue ──> tag ── check ── write ──> publish, then commit
     └─────────── a thread ──────────┘                   └──────── the caller ────────┘
 
-What is in the queue are steps, with a run each: windows of a bounded size, of many short documents or of a part of a
-long one. What is checked and written are groups: documents that were read together, when their last run has come by.
+The queue holds packed batches. Each has one chunk of windows: of bounded size, from many short documents or from a part
+of a long one. Checking and writing work on document batches, i.e. documents that were read together, after their last
+chunk.
 
-The same may be done in two: `prepare_shard` takes what comes out of the queue to files, and `run_shard` what it tags
-from them.
+The work can also be done in two jobs: `prepare_shard` writes the contents of the queue to files, and `run_shard` tags
+them from there.
 
-Nothing here knows an engine. A task needs its shard, a `Task` and a loaded model; it may be run
-again at any time, also while another attempt at the shard is under way, and leaves the same files. What a
-failed attempt has published stays: another may have committed it meanwhile. `manifest.reconcile` clears it.
+Nothing here depends on an engine. A task needs its shard, a `Task` and a loaded model. It may be run
+again at any time, also while another attempt at the shard is running, and writes the same files. Files published by a
+failed attempt stay, because another attempt may have committed them in the meantime.
+`pipelines.output.reconcile.reconcile` removes them.
 """
 
 from collections import Counter
@@ -49,7 +51,7 @@ from schemas.shards import Shard
 from spanmarker_core.inference.out_of_memory import is_out_of_memory
 from spanmarker_core.windows.packer import Packer
 
-#: Runs of windows that are made ahead of the model.
+#: Chunks of windows that are made ahead of the model.
 _AHEAD = 2
 
 Progress = Callable[[int, int, int], None]  # documents, words, bytes of text, since the last call
@@ -62,18 +64,18 @@ def run_shard(
     progress: Progress | None = None,
     careful: CarefulAttempt | None = None,
 ) -> Entry:
-    """Tag one shard, publish its tables, commit its entry, return it.
+    """Tag one shard, publish its tables, commit its manifest entry, return the entry.
 
     Args:
-        shard: what to read.
-        task: how, and where the rows go.
-        model: a loaded model (`spanmarker_core.load`), the one that `task` names.
-        progress: called after each run of windows; documents count when their group is done.
-        careful: rejects what ends a process; None leaves that to fate.
+        shard: the shard to read.
+        task: the shard task, which names the output.
+        model: the loaded model (`spanmarker_core.load`) that `task` names.
+        progress: called after each chunk of windows; documents count when their batch is finished.
+        careful: rejects records that end a process; None leaves the process unprotected.
 
     Raises:
-        PipelineError: `output.not_writable`, `output.lock_lost`; `samples.damaged`; `input.changed` if what was read is
-            not what was planned; `model.broken` if the model fails on anything.
+        PipelineError: `output.not_writable`, `output.lock_lost`; `samples.damaged`; `input.changed` if the input
+            differs from the plan; `model.broken` if the model fails on a valid text; `shard.unbalanced`.
         OSError: the input's storage failed.
     """
     tally = ShardStats()
@@ -113,18 +115,18 @@ def prepare_shard(
     progress: Progress | None = None,
     careful: CarefulAttempt | None = None,
 ) -> Entry:
-    """Write one shard's samples and what else tagging needs of it, commit its entry, return it.
+    """Write one shard's samples and the inputs for tagging them, commit its manifest entry, return the entry.
 
     Args:
-        shard: what to read.
-        task: how, and where the files go.
-        packing: of the model that `task` names.
-        progress: as in `run_shard`.
-        careful: as in `run_shard`.
+        shard: the shard to read.
+        task: the shard task, which names the output.
+        packing: packer and context of the model that `task` names.
+        progress: called after each chunk of windows; documents count when their batch is finished.
+        careful: rejects records that end a process; None leaves the process unprotected.
 
     Raises:
-        PipelineError: `output.not_writable`, `output.lock_lost`; `input.changed` if what was read is not what was
-            planned.
+        PipelineError: `output.not_writable`, `output.lock_lost`; `input.changed` if the input differs from the plan;
+            `shard.unbalanced`.
         OSError: the input's storage failed.
     """
     tally = ShardStats()
@@ -147,14 +149,27 @@ def prepare_shard(
 
 
 def commit_shard(entry: Entry, task: Task) -> Entry:
-    """Commit a shard whose files are published, unless a later run has the output by now."""
+    """Commit a shard with published files, unless a later run has acquired the output; return the entry.
+
+    Args:
+        entry: the shard's manifest entry.
+        task: the shard task.
+
+    Raises:
+        PipelineError: `output.lock_lost`, `output.not_writable`.
+    """
     check_lease(task.output, task.lease)
     commit(task.output, entry)
     return entry
 
 
 def footer_of(shard: Shard, task: Task) -> dict[str, str]:
-    """Return what made a shard's files, for their metadata."""
+    """Return the origin of a shard's files, for their metadata.
+
+    Args:
+        shard: the shard.
+        task: the shard task.
+    """
     return {
         "model_digest": task.model_digest,
         "run": task.job,
@@ -164,7 +179,12 @@ def footer_of(shard: Shard, task: Task) -> dict[str, str]:
 
 
 def check_content(shard: Shard, content: Callable[[], str], tally: ShardStats) -> None:
-    """Hold that what was read is what was planned.
+    """Check that the input has not changed since it was planned.
+
+    Args:
+        shard: the shard, with the planned identity of its content.
+        content: returns the current identity.
+        tally: statistics to which the time of the check is added.
 
     Raises:
         PipelineError: `input.changed`.
@@ -189,11 +209,11 @@ def _prepare(
             for run in tally.timed_each("pack", pack_runs(encoded, packing.packer, packing.context)):
                 failures = {document_id: describe(error) for document_id, error in run.failures.items()}
                 yield PackedBatch(group, run.samples, failures, run.last)
-                del run  # else it would be held while the next one is made
+                del run  # otherwise it would be kept alive while the next one is made
 
 
 def _without_killers(batches: Iterator[ReadBatch], careful: CarefulAttempt) -> Iterator[ReadBatch]:
-    """Yield the documents of batches that don't end a process, and rejects of those that do."""
+    """Yield the documents of batches that do not end a process, and rejects of those that do."""
     for batch in batches:
         documents, rejects = batch.documents, batch.rejects
         for start, end, killed in careful.sorted_out(documents, try_documents):
@@ -207,12 +227,12 @@ def _without_killers(batches: Iterator[ReadBatch], careful: CarefulAttempt) -> I
 
 
 def try_documents(documents: pa.RecordBatch, task: Task, model: Any) -> Iterator[str]:
-    """Do to documents what a shard task does, and forget the result.
+    """Process documents in the same way as a shard task, and discard the result.
 
     Args:
         documents: INPUTS rows.
         task: the shard task.
-        model: as `model_for` returns it for the task.
+        model: the model of the task: a `Tagger`, or a `Packing` if the task only prepares.
 
     Yields:
         The name of each stage as it begins.
@@ -227,7 +247,7 @@ def try_documents(documents: pa.RecordBatch, task: Task, model: Any) -> Iterator
 
 
 def try_samples(samples: Sequence[pa.RecordBatch], task: TagTask, model: Any) -> Iterator[str]:
-    """Tag samples and forget the result.
+    """Tag samples and discard the result.
 
     Args:
         samples: SAMPLES rows of one document each.
@@ -242,7 +262,7 @@ def try_samples(samples: Sequence[pa.RecordBatch], task: TagTask, model: Any) ->
 
 
 def _reject_killers(step: PackedBatch, careful: CarefulAttempt) -> None:
-    """Reject the documents of a step whose windows end the process that tags them."""
+    """Reject the documents of a packed batch with windows that end the process that tags them."""
     group, samples = step.group, step.arrive()
     edges = document_edges(samples["document_id"])
     parts = [samples.slice(start, end - start) for start, end in pairwise(edges.tolist())]
@@ -254,7 +274,7 @@ def _reject_killers(step: PackedBatch, careful: CarefulAttempt) -> None:
 def _encoded(
     batch: ReadBatch, task: Task, packer: Packer, tally: ShardStats
 ) -> Iterator[tuple[DocumentBatch, Encoded]]:
-    """Yield the documents in groups, all in one unless some fail, with their sentences as tokens."""
+    """Yield documents with their encoded sentences: a single batch unless some documents fail."""
 
     def work(start: int, end: int) -> tuple[DocumentBatch, Encoded]:
         documents = batch.documents.slice(start, end - start)
@@ -279,7 +299,7 @@ def _encoded(
 
 
 def _tag_run(step: PackedBatch, task: TagTask, model: Any) -> None:
-    """Tag a run and add what was found to its group; a document that fails is rejected, whatever was found before."""
+    """Tag a packed batch and add the annotations to its documents; a document that fails is rejected as a whole."""
     group, samples = step.group, step.arrive()
     edges = document_edges(samples["document_id"])
 
@@ -299,7 +319,7 @@ def _tag_run(step: PackedBatch, task: TagTask, model: Any) -> None:
 
 
 def _finish_group(group: DocumentBatch, writers: dict[str, TableWriter], tally: ShardStats) -> int:
-    """Write a group's rows and return how many documents it is."""
+    """Write the rows of a batch of documents and return the number of documents."""
     with tally.timed("check"):
         annotations = group.checked_annotations()
         rows = documents_table(group, annotations)
@@ -313,7 +333,7 @@ def _finish_group(group: DocumentBatch, writers: dict[str, TableWriter], tally: 
 
 
 def _count_group(group: DocumentBatch, tally: ShardStats) -> int:
-    """Count what a group that is not to be tagged here comes to and return how many documents it is."""
+    """Count a batch of documents that is not tagged here and return the number of documents."""
     with tally.timed("check"):
         rows = documents_table(group, ANNOTATIONS.empty(), "prepared")
     tally.add(rows, [*group.rejects, *group.rejected.values()], ANNOTATIONS.empty())

@@ -1,4 +1,4 @@
-"""Documents that were read together, and what has become of them so far."""
+"""A batch of documents that were read together, and its results so far."""
 
 from dataclasses import dataclass, field
 
@@ -13,15 +13,18 @@ from schemas import ANNOTATIONS
 
 @dataclass(slots=True)
 class DocumentBatch:
-    """Documents on their way. A place is a document's position in `documents`; all arrays are by place.
+    """A batch of documents being processed. All arrays are indexed by the documents' positions in `documents`.
 
     Attributes:
         documents: INPUTS rows; ids are unique.
-        rejects: records that were no documents, or failed before any of their windows.
-        n_sentences, n_windows, n_words, n_long_words: int64; counted as they come by.
-        annotations: what was found in them; the rows of one document may be spread over several batches.
-        rejected: rejects of `documents`, by place. What was found in them counts for nothing.
-        told: words and bytes of text that `untold` has returned.
+        rejects: invalid records, and documents that failed before they had windows.
+        n_sentences: int64, sentences of each document, counted so far.
+        n_windows: int64, windows of each document, counted so far.
+        n_words: int64, words of each document, counted so far.
+        n_long_words: int64, words of each document that are too long for a window, counted so far.
+        annotations: ANNOTATIONS rows; the rows of one document may be spread over several batches.
+        rejected: rejects of `documents`, by position. Their annotations are ignored.
+        told: words and bytes of text already returned by `untold`.
     """
 
     documents: pa.RecordBatch
@@ -40,21 +43,40 @@ class DocumentBatch:
         )
 
     def places(self, rows: pa.RecordBatch) -> np.ndarray:
-        """Return the place of the document of each row."""
+        """Return the position of each row's document.
+
+        Args:
+            rows: rows with `document_id`.
+        """
         return pc.index_in(rows["document_id"], value_set=self.documents["document_id"]).to_numpy(zero_copy_only=False)
 
     def alive(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows of documents that are not rejected."""
+        """Return the rows of documents that are not rejected.
+
+        Args:
+            rows: rows with `document_id`.
+        """
         if not self.rejected:
             return rows
         return rows.filter(pa.array(~np.isin(self.places(rows), list(self.rejected))))
 
     def reject(self, place: int, stage: str, code: str, message: str) -> None:
-        """Reject a document, unless it is rejected already."""
+        """Reject a document, unless it is already rejected.
+
+        Args:
+            place: position of the document.
+            stage: the stage that failed.
+            code: stable code of the reason.
+            message: the reason, for the user.
+        """
         self.rejected.setdefault(place, reject_of(self.documents, place, stage, code, message))
 
     def count(self, samples: pa.RecordBatch) -> None:
-        """Add up the windows and words of samples."""
+        """Add the windows and words of samples to the counts.
+
+        Args:
+            samples: SAMPLES rows of these documents.
+        """
         places, size = self.places(samples), len(self.documents)
         tagged = samples["word_tag"]
         word_places = places[pc.list_parent_indices(tagged).to_numpy()]
@@ -65,10 +87,13 @@ class DocumentBatch:
         self.n_long_words += np.bincount(word_places[own & long], minlength=size)
 
     def untold(self, step: "PackedBatch") -> tuple[int, int]:
-        """Return the words that were counted and the bytes of text that were dealt with since the last call.
+        """Return the words counted and the bytes of text processed since the last call.
 
-        Call it after each step. Words of documents that were rejected meanwhile are taken back; bytes are those of
-        the step's windows, about, and all that are left with the last one.
+        Call it after each packed batch. Words of documents that have been rejected in the meantime are subtracted.
+        Bytes are approximated by the batch's windows; the last batch adds the remainder.
+
+        Args:
+            step: the packed batch.
         """
         alive = np.ones(len(self.documents), bool)
         alive[list(self.rejected)] = False
@@ -78,9 +103,9 @@ class DocumentBatch:
         return words - before[0], n_bytes - before[1]
 
     def checked_annotations(self) -> pa.RecordBatch:
-        """Return all rows of documents that are not rejected, numbered over each document.
+        """Return all rows of documents that are not rejected, numbered within each document.
 
-        Every row's text is held against the document's own characters; a document with a wrong row is rejected.
+        The text of every row is compared with the document's characters; a document with a wrong row is rejected.
         """
         found = self.alive(pa.concat_batches([ANNOTATIONS.empty(), *self.annotations]))
         places = self.places(found)
@@ -96,13 +121,13 @@ class DocumentBatch:
 
 @dataclass(frozen=True, slots=True)
 class PackedBatch:
-    """A run of windows on its way, and the documents that it is of.
+    """A chunk of windows being processed, and the batch of documents that it belongs to.
 
     Attributes:
         group: the documents.
         samples: SAMPLES rows: the windows.
-        failures: what went wrong with documents that have no windows here though they should, by id, in words.
-        last: whether it is the group's last run.
+        failures: error messages of documents that lack windows here, by document id.
+        last: whether this is the last chunk of the documents.
     """
 
     group: DocumentBatch
@@ -111,7 +136,7 @@ class PackedBatch:
     last: bool
 
     def arrive(self) -> pa.RecordBatch:
-        """Reject the documents that failed to be packed and return the windows of those that are not rejected."""
+        """Reject the documents that could not be packed; return the windows of documents that are not rejected."""
         for document_id, message in self.failures.items():
             place = pc.index(self.group.documents["document_id"], document_id).as_py()
             self.group.reject(place, "pack", "pack_failed", message)
@@ -119,9 +144,17 @@ class PackedBatch:
 
 
 def reject_of(documents: pa.RecordBatch, place: int, stage: str, code: str, message: str) -> Reject:
-    """Return the reject of the document at `place`."""
+    """Return the reject of a document.
+
+    Args:
+        documents: INPUTS rows.
+        place: position of the document.
+        stage: the stage that failed.
+        code: stable code of the reason.
+        message: the reason, for the user.
+    """
     row = documents.slice(place, 1).to_pylist()[0]
     text = row["text"]
-    # Four bytes a character at most, so this many characters hold all the bytes that are kept.
+    # A character has at least one byte, so these characters contain all bytes that are kept.
     raw = text[:RAW_BYTES].encode()[:RAW_BYTES]
     return Reject(row["document_id"], row["source"], row["source_row"], stage, code, message, raw, len(text))

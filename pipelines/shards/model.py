@@ -22,13 +22,18 @@ from spanmarker_core.default_model import bundled_model_path
 from spanmarker_core.errors import CodedError
 from spanmarker_core.windows.packer import Context, Packer
 
-#: Seconds that a model may take to load.
+#: Time limit for loading a model, in seconds.
 LOAD_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """The part of a model that packs; needs no device and no torch."""
+    """The part of a model that packs windows; it needs no device and does not import torch.
+
+    Attributes:
+        packer: the packer.
+        context: the text that a window shows around its sentence.
+    """
 
     packer: Packer
     context: Context
@@ -36,13 +41,16 @@ class Packing:
 
 @lru_cache(maxsize=1)
 def model_for(task: Task) -> Any:
-    """Return the task's model, loaded once a process, after a check that it and this program are the job's.
+    """Return the model of a task, loaded once per process, after checking the versions of model and program.
 
-    It is what `run_shard` takes, or the `Packing` of `prepare_shard`, for which torch stays out of the process.
+    The result is the model for `run_shard`, or the `Packing` for `prepare_shard`, which does not import torch.
+
+    Args:
+        task: the shard task.
 
     Raises:
-        CodedError: `worker.other_version`, `worker.other_model`, `worker.memory_too_small`, `model.not_loaded`, or
-            what is wrong with the bundle, the device or the job's decoder.
+        CodedError: `worker.other_version`, `worker.other_model`, `worker.memory_too_small`, `model.not_loaded`, or an
+            error of the bundle, the device or the job's decoder.
     """
     where = f"{os.uname().nodename}, process {os.getpid()}"
     if task.code != CODE_VERSION:
@@ -75,7 +83,7 @@ def model_for(task: Task) -> Any:
 
 
 def _annotating_packer(task: AnnotatedTask, where: str) -> Packer:
-    """Return the packer that a task describes, whose tokenizer its driver has put into the output."""
+    """Return the packer that a task describes, with the tokenizer that the driver stored in the output."""
     path = tokenizer_path(task.output)
     tokenizer = read_tokenizer(path)
     if (there := tokenizer_digest(tokenizer)) != task.model_digest:
@@ -92,9 +100,9 @@ def _annotating_packer(task: AnnotatedTask, where: str) -> Packer:
 
 
 def _fitting(model: Any, task: Task) -> Any:
-    """Refuse a model that leaves no memory for a shard: each would end its worker process.
+    """Reject a model that leaves no memory for a shard: each shard would end its worker process.
 
-    Only the first one of a process: another finds what the one before it left behind.
+    Only the first model of a process is checked: later measurements include memory left over from earlier models.
     """
     if task.worker_bytes and not model_for.cache_info().currsize and (held := rss_bytes()) > task.worker_bytes:
         raise PipelineError("worker.memory_too_small", held=f"{held:,}", limit=f"{task.worker_bytes:,}")
@@ -102,10 +110,14 @@ def _fitting(model: Any, task: Task) -> Any:
 
 
 def check_model(model: Any, task: TagTask) -> None:
-    """Tag a text that nothing can be wrong with: if that fails, documents are not to blame.
+    """Tag a valid text: if that fails, the model is broken and documents are not to blame.
+
+    Args:
+        model: the loaded model.
+        task: the shard task.
 
     Raises:
-        CodedError: what is wrong with the job's decoder or threshold, or `model.broken`, as for a lost device.
+        CodedError: an error of the job's decoder or threshold, or `model.broken`, for example for a lost device.
     """
     documents = pa.RecordBatch.from_pylist(
         [{"document_id": "check", "source": "", "source_row": 0, "text": "Marie Curie lived in Paris."}],

@@ -1,4 +1,4 @@
-"""Work ahead: run an iterator in a thread, a bounded number of items before its consumer."""
+"""Prefetching: an iterator runs in a thread, a bounded number of items ahead of its consumer."""
 
 import queue
 import threading
@@ -9,10 +9,14 @@ Item = TypeVar("Item")
 
 
 def prefetch(items: Iterable[Item], depth: int) -> Generator[Item, None, None]:
-    """Yield `items`, made in a background thread, at most `depth` of them waiting.
+    """Yield items made in a background thread.
 
-    What the iterator raises is raised here. When the consumer stops early (closes this generator), the
-    thread ends after the item it is making; it never outlives the generator.
+    Exceptions of the iterator are raised here. When the consumer stops early (closes this generator), the
+    thread ends after the item in progress; it never outlives the generator.
+
+    Args:
+        items: the iterator to run in the thread.
+        depth: maximum number of items, including the one in use by the consumer.
 
     >>> list(prefetch(range(3), 2))
     [0, 1, 2]
@@ -43,7 +47,7 @@ def prefetch(items: Iterable[Item], depth: int) -> Generator[Item, None, None]:
             if not item:
                 return
             yield item[0]
-            # Only now: the item in use counts, so memory holds `depth` items and the one being made.
+            # Released late: the item in use counts, so memory holds `depth` items and the one being made.
             slots.release()
     finally:
         stopped.set()

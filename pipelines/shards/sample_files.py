@@ -1,7 +1,7 @@
-"""The files of a prepared shard: steps of windows in, and the same steps out again, with another program between.
+"""The files of a prepared shard: one job writes packed batches, another reads them back.
 
-samples/SHARD.arrow    SAMPLES, a record batch a run
-inputs/SHARD.arrow     PREPARED, a record batch a group: see `schemas.prepared`
+samples/SHARD.arrow    SAMPLES, one record batch per chunk of windows
+inputs/SHARD.arrow     PREPARED, one record batch per batch of documents: see `schemas.prepared`
 """
 
 import contextlib
@@ -35,7 +35,17 @@ _REJECT_FIELDS = [field.name for field in fields(Reject)]
 
 
 class ArrowFile:
-    """An Arrow IPC file; use `arrow_file`."""
+    """A writer of an Arrow IPC file; use `arrow_file`.
+
+    Args:
+        url: where the file will be published, for error messages.
+        file: a local file, open for writing.
+        table: the table's schema and version.
+        footer: further metadata, each stored as `spanmarker.KEY`.
+
+    Attributes:
+        rows: number of rows written.
+    """
 
     def __init__(self, url: str, file: IO[bytes], table: Table, footer: dict[str, str]) -> None:
         self._url, self._file = url, file
@@ -46,13 +56,18 @@ class ArrowFile:
         self.rows = 0
 
     def write(self, batch: pa.RecordBatch, metadata: dict[bytes, bytes] | None = None) -> None:
-        """Add a record batch, perhaps with metadata of its own."""
+        """Add a record batch.
+
+        Args:
+            batch: rows of the table.
+            metadata: metadata of the record batch.
+        """
         with writing(self._url):
             self._writer.write_batch(batch, custom_metadata=metadata)
         self.rows += len(batch)
 
     def finish(self) -> Output:
-        """Write the footer and return what the file holds."""
+        """Write the footer and return the file's size, digest and number of rows."""
         with writing(self._url):
             self._writer.close()
             self._file.flush()
@@ -61,21 +76,41 @@ class ArrowFile:
 
 @contextlib.contextmanager
 def arrow_file(url: str, table: Table, footer: dict[str, str]) -> Iterator[ArrowFile]:
-    """Open an Arrow IPC file that appears at `url` when the block ends well; call `finish` before it does."""
+    """Open an Arrow IPC file that appears at `url` when the block ends without an exception.
+
+    Call `finish` inside the block.
+
+    Args:
+        url: where the file is published, a path or URL.
+        table: its schema and version.
+        footer: further metadata, each stored as `spanmarker.KEY`.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
     with publish(url) as file:
         yield ArrowFile(url, file, table, footer)
 
 
 class SampleWriter:
-    """Writes the steps of a shard; use `sample_writer`."""
+    """A writer of a shard's packed batches; use `sample_writer`.
+
+    Args:
+        samples: file of the windows.
+        inputs: file of the documents.
+    """
 
     def __init__(self, samples: ArrowFile, inputs: ArrowFile) -> None:
         self._samples, self._inputs = samples, inputs
         self._group = self._run = 0
-        self._failed: dict[int, int] = {}  # place -> the run that lacks windows of it
+        self._failed: dict[int, int] = {}  # position of a document -> index of the chunk that lacks its windows
 
     def write(self, step: PackedBatch) -> None:
-        """Write a step that has arrived (see `PackedBatch.arrive`)."""
+        """Write a packed batch, after `PackedBatch.arrive`.
+
+        Args:
+            step: the packed batch.
+        """
         for place in step.group.rejected:
             self._failed.setdefault(place, self._run)
         mark = {_GROUP: str(self._group).encode(), _LAST: str(int(step.last)).encode()}
@@ -86,13 +121,24 @@ class SampleWriter:
             self._group, self._run, self._failed = self._group + 1, 0, {}
 
     def finish(self) -> dict[str, Output]:
-        """Complete the files and return what they hold."""
+        """Complete the files and return their sizes, digests and numbers of rows, by table."""
         return {SAMPLES.name: self._samples.finish(), PREPARED.name: self._inputs.finish()}
 
 
 @contextlib.contextmanager
 def sample_writer(output: str, shard: str, footer: dict[str, str]) -> Iterator[SampleWriter]:
-    """Open the files of a shard, which appear when the block ends well; call `finish` before it does."""
+    """Open the files of a shard, which appear when the block ends without an exception.
+
+    Call `finish` inside the block.
+
+    Args:
+        output: the output folder.
+        shard: name of the shard.
+        footer: further metadata of the files, each stored as `spanmarker.KEY`.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
     with contextlib.ExitStack() as stack:
         files = []
         for table in SAMPLE_TABLES:
@@ -102,17 +148,17 @@ def sample_writer(output: str, shard: str, footer: dict[str, str]) -> Iterator[S
 
 
 def steps(shard: Shard, task: TagTask, tally: ShardStats) -> Iterator[PackedBatch]:
-    """Yield the steps of a shard that was prepared, one run in memory at a time.
+    """Yield the packed batches of a prepared shard, with one chunk of windows in memory at a time.
 
-    They are those that were written, whatever has become of the documents' files meanwhile.
+    They are the same as those written, even if the documents' files have changed since.
 
     Args:
-        shard: as the tagging job names it.
-        task: says where the samples are.
-        tally: counts what was read, and the time it took.
+        shard: the shard, with its name in the tagging job.
+        task: the shard task, which names the folder of the samples.
+        tally: statistics to which the documents read and the time are added.
 
     Raises:
-        PipelineError: `samples.damaged`, before the first step.
+        PipelineError: `samples.damaged`, before the first batch.
         OSError: the storage failed.
     """
     name = renamed(shard, task.samples_job).name
@@ -137,7 +183,7 @@ def steps(shard: Shard, task: TagTask, tally: ShardStats) -> Iterator[PackedBatc
 
 @contextlib.contextmanager
 def _opened(url: str, written: Output) -> Iterator[pa.ipc.RecordBatchFileReader]:
-    """Open a file of record batches after a look at all of it; one in a store is brought here for that."""
+    """Open a file of record batches after checking its whole content; a file in a store is copied here first."""
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(open_input(url))
         copy = None if is_local(resolve(url)[0]) else stack.enter_context(tempfile.TemporaryFile())
@@ -158,7 +204,7 @@ def _opened(url: str, written: Output) -> Iterator[pa.ipc.RecordBatchFileReader]
 
 
 def _input_rows(group: DocumentBatch, failed: dict[int, int]) -> pa.RecordBatch:
-    """Return the PREPARED rows of a group; `failed` is the run in which packing failed, by place."""
+    """Return the PREPARED rows of a batch of documents; `failed` has the chunk in which packing failed, by position."""
     documents = group.documents
     rejected = [group.rejected.get(place) for place in range(len(documents))]
     of_documents = [
@@ -195,7 +241,7 @@ def _input_rows(group: DocumentBatch, failed: dict[int, int]) -> pa.RecordBatch:
 
 
 def _group(rows: pa.RecordBatch) -> tuple[DocumentBatch, dict[int, dict[str, str]]]:
-    """Return the group that PREPARED rows hold, and what failed in which of its runs, as in `PackedBatch.failures`."""
+    """Return the documents of PREPARED rows, and the error messages of packing by chunk and document id."""
     documents = rows.filter(pc.is_valid(rows["text"]))
     others = rows.filter(pc.is_null(rows["text"]))
     group = DocumentBatch(

@@ -1,4 +1,4 @@
-"""What a shard adds up to, as its manifest entry tells it."""
+"""Statistics of a shard, stored in its manifest entry."""
 
 import contextlib
 import itertools
@@ -21,9 +21,9 @@ from schemas import DOCUMENTS
 from schemas.manifest import MANIFEST_VERSION, Entry, Output
 from schemas.shards import Shard
 
-#: What becomes of a document; `prepared` where it is not tagged here.
+#: Status of a document; `prepared` instead of `tagged` in a job that does not tag.
 STATUSES = ("tagged", "prepared", "empty", "rejected")
-#: Rejects that an entry tells of.
+#: Rejects listed in an entry.
 _EXAMPLES = 3
 _WORK = ("candidates", "scored_candidates", "tokens", "token_places", "out_of_memory")
 
@@ -32,10 +32,19 @@ Item = TypeVar("Item")
 
 @dataclass(slots=True)
 class ShardStats:
-    """Counts and times of a shard. Stages of different names may be timed in different threads."""
+    """Counts and times of a shard. Different stages may be timed in different threads.
+
+    Attributes:
+        counts: documents by status, and sums over the columns of DOCUMENTS.
+        work: work of the model, as counted in `Tagger.work`.
+        labels: entities by label.
+        reject_codes: rejects by code.
+        reject_examples: the first few rejects.
+        seconds: seconds by stage.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
-    work: Counter[str] = field(default_factory=Counter)  # as in `Tagger.work`
+    work: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
     reject_codes: Counter[str] = field(default_factory=Counter)
     reject_examples: list[dict[str, object]] = field(default_factory=list)
@@ -43,7 +52,11 @@ class ShardStats:
 
     @contextlib.contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Add the time that the block takes to a stage."""
+        """Add the time of the block to a stage.
+
+        Args:
+            stage: name of the stage.
+        """
         start = time.perf_counter()
         try:
             yield
@@ -51,7 +64,12 @@ class ShardStats:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
 
     def timed_each(self, stage: str, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the items; add the time that making them takes to a stage."""
+        """Yield items and add the time for making them to a stage.
+
+        Args:
+            stage: name of the stage.
+            items: the items.
+        """
         iterator = iter(items)
         while True:
             with self.timed(stage):
@@ -61,7 +79,13 @@ class ShardStats:
             yield made.pop()
 
     def add(self, rows: pa.RecordBatch, rejects: list[Reject], annotations: pa.RecordBatch) -> None:
-        """Count the rows that a group of documents came to."""
+        """Count the rows of a batch of documents.
+
+        Args:
+            rows: DOCUMENTS rows.
+            rejects: rejects of the batch.
+            annotations: rows with a `label` per entity.
+        """
         self.counts["documents"] += len(rows)
         for item in pc.value_counts(rows["status"]).to_pylist():
             self.counts[item["values"]] += item["counts"]
@@ -83,7 +107,10 @@ class ShardStats:
             self.labels[item["values"]] += item["counts"]
 
     def check_balance(self, shard: Shard) -> None:
-        """Hold that every document that was read has become one row, and each row says what became of it.
+        """Check that every document read has become one row with a valid status.
+
+        Args:
+            shard: the shard, for the error.
 
         Raises:
             PipelineError: `shard.unbalanced`.
@@ -93,7 +120,13 @@ class ShardStats:
             raise PipelineError("shard.unbalanced", shard=shard.name, read=self.counts["read"], found=found)
 
     def entry(self, shard: Shard, task: Task, outputs: dict[str, Output]) -> Entry:
-        """Return the shard's manifest entry."""
+        """Return the shard's manifest entry.
+
+        Args:
+            shard: the shard.
+            task: the shard task.
+            outputs: the output files by table.
+        """
         prepared = not isinstance(task, TagTask)
         names = ["documents", "prepared" if prepared else "tagged", "empty", "rejected", "unreadable", "characters"]
         with_entities = isinstance(task, TagTask | AnnotatedTask)

@@ -1,4 +1,4 @@
-"""The rows of `documents` and `rejects` that a group of documents comes to."""
+"""Builders of the tables `documents` and `rejects`."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,12 +10,12 @@ from schemas import DOCUMENTS, REJECTS
 
 
 def documents_table(group: DocumentBatch, annotations: pa.RecordBatch, done: str = "tagged") -> pa.RecordBatch:
-    """Return the DOCUMENTS rows of a group, in the order of the source.
+    """Return the DOCUMENTS rows of a batch of documents, in the order of the source.
 
     Args:
         group: the documents.
-        annotations: all that was found in them.
-        done: status of a document that nothing is wrong with.
+        annotations: all annotations of the documents.
+        done: status of an accepted document that has sentences.
     """
     documents, count = group.documents, len(group.documents)
     columns = {
@@ -58,7 +58,11 @@ def documents_table(group: DocumentBatch, annotations: pa.RecordBatch, done: str
 
 
 def rejects_table(rejects: list[Reject]) -> pa.RecordBatch:
-    """Return REJECTS rows."""
+    """Return REJECTS rows.
+
+    Args:
+        rejects: the rejects, in order.
+    """
     rows = [
         {
             "document_id": reject.document_id,

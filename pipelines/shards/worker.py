@@ -1,7 +1,7 @@
-"""What every engine runs in a worker process: the model, loaded once, and attempts at shards.
+"""Entry points of a worker process, the same for every engine: loading the model once, and attempts at shards.
 
-An engine calls `prepare_process` before anything imports torch, and then `attempt` for each shard. What can
-come of an attempt is a value (`Outcome`), so that engines need not agree with each other on exceptions.
+An engine calls `prepare_process` before anything imports torch, and then `attempt` for each shard. The result of
+an attempt is a value (`Outcome`), so that engines need not agree on exceptions.
 """
 
 import os
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
 
 _WATCH_SECONDS = 0.5
 
-#: One shard at a time in a process: a model's threads and buffers are made for one.
+#: One shard at a time per process: a model's threads and buffers serve one shard.
 _busy = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an attempt at a shard.
+    """The result of an attempt at a shard.
 
-    `kind` and `value`: "done" with the committed Entry; "failed" with the reason, and another try may help;
-    "changed" with the reason, and another try would find the same; "broken" with the reason: the model fails on
-    anything, so the process should be replaced before the shard is tried again; "fault" with the CodedError that
-    ends the job.
+    Attributes:
+        kind: "done"; "failed", where another attempt may succeed; "changed", where another attempt would fail as well;
+            "broken": the model fails on any text, so the process should be replaced before the shard is tried again;
+            "fault": the job has to end.
+        value: the committed Entry if "done"; the CodedError that ends the job if "fault"; otherwise the reason.
     """
 
     kind: Literal["done", "failed", "changed", "broken", "fault"]
@@ -52,10 +53,15 @@ def _loaded(task: Task) -> Any:
 
 
 def facts(task: Task) -> dict[str, str]:
-    """Return what the loaded model runs on, for the first line of a run. Ends the process if it takes too long to load.
+    """Return device and settings of the loaded model, for the first line of a run.
+
+    Ends the process if loading takes too long.
+
+    Args:
+        task: the shard task.
 
     Raises:
-        CodedError: as `model_for`.
+        CodedError: the errors of `pipelines.shards.model.model_for`.
     """
     with _busy:
         model = _loaded(task)
@@ -76,14 +82,14 @@ def facts(task: Task) -> dict[str, str]:
 def attempt(
     shard: Shard, task: Task, progress: Callable[[int, int, int], None] | None = None, careful: bool = False
 ) -> Outcome:
-    """Try to do one shard; see `Outcome`. Ends the process if that takes too long or too much memory.
+    """Attempt one shard. Ends the process if that takes too much time or memory.
 
     Args:
-        shard: what to do.
-        task: how.
-        progress: called now and then with documents, words and bytes of text since the last call.
-        careful: whether to reject the documents that end a process, as on the last attempt: see `careful`. Time is then
-            limited for each step of the work, not for the shard.
+        shard: the shard.
+        task: the shard task.
+        progress: called repeatedly with the documents, words and bytes of text since the last call.
+        careful: whether to reject documents that end a process, for the last attempt (`pipelines.shards.careful`). The
+            time limit then applies to each step of the work instead of the shard.
     """
     from pipelines.shards.annotated import prepare_annotated
     from pipelines.shards.careful import CarefulAttempt
@@ -93,7 +99,7 @@ def attempt(
         try:
             model = _loaded(task)
             if (committed := finished_entry(task.output, shard.name)) is not None:
-                return Outcome("done", committed)  # by another attempt, such as one that was thought to be dead
+                return Outcome("done", committed)  # by another attempt, for example one considered dead
             run: Callable[..., Entry] = prepare_shard
             if isinstance(task, TagTask):
                 run = run_shard
@@ -105,7 +111,7 @@ def attempt(
             lock = threading.Lock()
 
             def report(documents: int = 0, words: int = 0, n_bytes: int = 0) -> None:
-                with lock:  # Reading and tagging report from threads of their own.
+                with lock:  # Reading and tagging report from different threads.
                     if progress is not None:
                         progress(documents, words, n_bytes)
 
@@ -114,19 +120,19 @@ def attempt(
         except PipelineError as error:
             if error.code in ("input.changed", "samples.damaged"):
                 return Outcome("changed", describe(error))
-            if error.code in ("output.not_writable", "output.not_readable"):  # from here and now
+            if error.code in ("output.not_writable", "output.not_readable"):  # possibly temporary or local
                 return Outcome("failed", describe(error))
-            # A broken model may work in a new process (a GPU does not get over some faults in the old one).
+            # A broken model may work in a new process: a GPU does not recover from some faults in the old one.
             return Outcome("broken", describe(error)) if error.code == "model.broken" else Outcome("fault", error)
         except CodedError as error:
             return Outcome("fault", error)
-        except Exception as error:  # Storage that stumbles, or a bug: perhaps better next time.
+        except Exception as error:  # A temporary storage failure, or a bug: another attempt may succeed.
             return Outcome("failed", describe(error))
 
 
 @contextmanager
 def _watched(what: str, seconds: float, n_bytes: int = 0) -> Iterator[None]:
-    """End the process while the block runs if a limit is passed (0: none); nothing else ends a stuck thread."""
+    """End the process if a limit is exceeded while the block runs (0: no limit): a stuck thread can't be stopped."""
     if not seconds and not n_bytes:
         yield
         return
