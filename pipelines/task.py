@@ -22,12 +22,12 @@ class Task:
         language: language of the texts, for the sentence splitter.
         code: `CODE_VERSION` of the program that planned the job.
         threads: CPU threads per worker; 0 leaves them unchanged.
-        shard_seconds: time limit of a shard, in seconds; a process that exceeds it ends itself. 0 is no limit.
-        worker_bytes: limit of resident memory, in bytes; a process that exceeds it ends itself. 0 is no limit.
+        shard_seconds: time limit of a shard, in seconds; a process that exceeds it ends itself. 0 means no limit.
+        worker_bytes: limit of resident memory, in bytes; a process that exceeds it ends itself. 0 means no limit.
         storage_options: options of the stores, `KEY=VALUE` or `PROTOCOL.KEY=VALUE`. Excluded from `repr`, because
             engines log their calls.
-        lease: token of the driver's lease, checked against the output's lock before anything is published; "" is no
-            lease. Excluded from comparison: the tasks of two runs are otherwise equal, so a worker that serves both
+        lease: token of the driver's lease, checked against the output's lock before anything is published; "" means
+            no lease. Excluded from comparison: the tasks of two runs are otherwise equal, so a worker that serves both
             loads its model once.
     """
 

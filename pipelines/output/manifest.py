@@ -224,7 +224,7 @@ def entry_rows(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
 
 
 def shard_keys(rows: pa.RecordBatch) -> np.ndarray:
-    """Return the digests, as in `DigestSet`, of the shards of some rows.
+    """Return the digests of the shards' names, as `pipelines.output.digest_set` computes them.
 
     Args:
         rows: ENTRIES rows with the column "shard".
@@ -250,7 +250,7 @@ class OutputContents:
 
     Attributes:
         committed: shards that have an entry.
-        done: those of them whose outputs all exist with the right sizes.
+        done: committed shards with all outputs in place and of the right sizes.
         sizes: the output files by table.
     """
 

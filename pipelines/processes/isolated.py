@@ -34,7 +34,7 @@ class IsolatedProcess:
     each call. Their exceptions are raised in this process.
 
     Attributes:
-        max_bytes: limit of resident memory, in bytes; the process ends itself above it. 0 is no limit.
+        max_bytes: limit of resident memory, in bytes; the process ends itself above it. 0 means no limit.
     """
 
     def __init__(self, max_bytes: int = 0) -> None:
@@ -49,12 +49,13 @@ class IsolatedProcess:
         Args:
             function: the function to run; it must pickle.
             args: its arguments, which must pickle.
-            seconds: time after which the process is killed; 0 is no limit.
+            seconds: time after which the process is killed; 0 means no limit.
 
         Raises:
             ProcessDied: the process ended, or was killed because its time was up.
         """
-        return next(self.each(_once, function, args, seconds=seconds))
+        (value,) = self.each(_once, function, args, seconds=seconds)  # to its end, else the process would be replaced
+        return value
 
     def each(self, function: Callable[..., Iterator[Any]], *args: Any, seconds: float = 0) -> Iterator[Any]:
         """Run the generator `function(*args)` in the process and yield its items as they arrive.
@@ -62,7 +63,7 @@ class IsolatedProcess:
         Args:
             function: the generator function to run; it must pickle.
             args: its arguments, which must pickle.
-            seconds: time per item after which the process is killed; 0 is no limit.
+            seconds: time per item after which the process is killed; 0 means no limit.
 
         Raises:
             ProcessDied: the process ended, or was killed because its time was up.

@@ -73,7 +73,7 @@ def as_os_error(error: Exception) -> OSError | None:
     if status == 404:
         return FileNotFoundError(errno.ENOENT, _line(error))
     if type(error) is OSError:
-        return StorageError(error.errno or errno.EACCES, _line(error))  # gcsfs gives its 403 no number
+        return StorageError(error.errno or errno.EACCES, _line(error))  # gcsfs sets no error number for a 403
     return StorageError(errno.EINVAL if status == 400 else errno.EIO, _line(error))
 
 
