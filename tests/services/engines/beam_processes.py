@@ -24,9 +24,11 @@ def sdk_workers(job: int | None = None) -> list[psutil.Process]:
 
 
 def descendants(job: int | None = None) -> list[psutil.Process]:
-    """The processes below a job's that do its work; multiprocessing's own helper is none."""
+    """The processes below a job's that do its work: neither multiprocessing's helper nor the one that plans."""
     found = psutil.Process(job).children(recursive=True)
-    return [process for process in found if _command(process) and "resource_tracker" not in _command(process)]
+    commands = {process: _command(process) for process in found}
+    others = ("resource_tracker", "pipelines.processes.isolated")
+    return [process for process, command in commands.items() if command and not any(map(command.__contains__, others))]
 
 
 def assert_all_end(processes: list[psutil.Process], seconds: float = 10) -> None:
