@@ -43,7 +43,7 @@ LONG = (
 
 # The same examples in each run by default, and few of them; CI draws new ones.
 hypothesis.settings.register_profile("dev", max_examples=15, deadline=None, derandomize=True, database=None)
-hypothesis.settings.register_profile("ci", max_examples=300, deadline=None, print_blob=True)
+hypothesis.settings.register_profile("ci", max_examples=100, deadline=None, print_blob=True)
 
 
 def pytest_addoption(parser):

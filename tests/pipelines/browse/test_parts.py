@@ -4,7 +4,7 @@ import html
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.browse import parts as module
@@ -30,7 +30,6 @@ def shown_text(markup):
 spans = st.lists(st.tuples(st.integers(0, 150), st.integers(1, 12)), max_size=25)
 
 
-@settings(max_examples=60, deadline=None)
 @given(text=st.text(alphabet="ab <\n", min_size=160, max_size=160), spans=spans)
 def test_parts_follow_each_other_and_cut_no_entity(text, spans):
     entities = [entity(start, min(start + length, len(text)), text) for start, length in spans]
@@ -52,7 +51,6 @@ def test_parts_follow_each_other_and_cut_no_entity(text, spans):
                 assert min(e["char_start"] for e in chain) < (number + 1) * 40 - 20
 
 
-@settings(max_examples=60, deadline=None)
 @given(text=st.text(alphabet="ab <&\n", min_size=170, max_size=170), spans=spans, window=st.integers(0, 80))
 def test_paragraphs_hold_the_text_and_mark_each_entity(text, spans, window):
     entities = [entity(start, min(start + length, len(text)), text, n) for n, (start, length) in enumerate(spans)]

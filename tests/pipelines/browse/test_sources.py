@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.browse import sources as module
@@ -64,7 +64,6 @@ def test_every_format_gives_its_texts_back(tmp_path, kind, bom):
     assert [found.text for found in back(rows[5:6])] == [rows[5][1]]  # alone, from the middle
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     texts=st.lists(st.text(max_size=30), min_size=1, max_size=8),
     kind=st.sampled_from(["jsonl", "jsonl.gz", "parquet"]),

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import PipelineError
@@ -36,7 +36,6 @@ def assert_covers(found, end):
         assert before.end == after.start
 
 
-@settings(max_examples=40, deadline=None)
 @given(lengths=st.lists(st.integers(0, 60), max_size=20), limit=st.integers(1, 100), last_newline=st.booleans())
 def test_jsonl_ranges_cover_the_file_and_end_at_newlines(tmp_path_factory, lengths, limit, last_newline):
     path = tmp_path_factory.mktemp("plan") / "a.jsonl"

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.stages import pack as packing
@@ -27,7 +27,6 @@ def sentences_of(texts):
 
 
 @given(st.lists(TEXT, max_size=4), CONTEXT, st.sampled_from([24, 48]), st.sampled_from([1, 4000, 9000, 30_000]))
-@settings(max_examples=200, deadline=None)
 def test_rows_do_not_depend_on_where_runs_are_cut(texts, context, size, max_bytes):
     packer = PACKERS[size]
     sentences = sentences_of(texts)

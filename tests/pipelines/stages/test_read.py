@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.stages import read as reading
@@ -44,7 +44,6 @@ def test_every_format_gives_each_document_once(tmp_path, ending, limit):
     assert read_all(path, max_shard_bytes=limit) == (expected(records), [])
 
 
-@settings(max_examples=40, deadline=None)
 @given(texts=st.lists(st.text(max_size=30), max_size=12), limit=st.integers(1, 200), group=st.integers(1, 5))
 def test_texts_come_exactly_as_they_are(tmp_path_factory, texts, limit, group):
     folder = tmp_path_factory.mktemp("read")
