@@ -73,9 +73,9 @@ class CarefulAttempt:
         left: Shard | None = shard
         while left is not None:
             count, last = 0, None
+            if not self._reader.running:  # A process that can't even start says nothing about a record.
+                self._reader.call(use_options, self._task.storage_options)
             try:
-                if not self._reader.running:
-                    self._reader.call(use_options, self._task.storage_options)
                 for item in self._reader.each(read, left, *args, seconds=self._task.shard_seconds):
                     self._alive()
                     yield item
