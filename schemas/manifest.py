@@ -29,11 +29,17 @@ ENTRIES = Table.define(
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One Parquet file of a shard."""
+    """One Parquet file of a shard.
+
+    Attributes:
+        rows: number of rows.
+        n_bytes: size of the file in bytes.
+        blake2b: digest of the whole file, 128 bits, hexadecimal.
+    """
 
     rows: int
     n_bytes: int
-    blake2b: str  # of the whole file, 128 bits, hexadecimal
+    blake2b: str
 
 
 class OtherVersion(ValueError):
@@ -42,23 +48,41 @@ class OtherVersion(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A finished shard. The existence of an entry guarantees that all its `outputs` are complete and in place."""
+    """A finished shard. The existence of an entry guarantees that all its `outputs` are complete and in place.
+
+    Attributes:
+        version: version of the format, `MANIFEST_VERSION`.
+        shard: name of the shard, `Shard.name`.
+        source: source of the shard, `Shard.source`.
+        files: files of the shard, `Shard.files`.
+        job: digest of the job identity that made the rows.
+        counts: documents = tagged + empty + rejected; also unreadable parts, characters, words and so on.
+        work: work of the model: candidate spans, scored spans, text tokens and attention positions.
+        reject_codes: number of reject rows by code.
+        reject_examples: the first few rejects, without their raw bytes.
+        labels: number of entities by label.
+        seconds: seconds by stage; `wait` is the time during which the model waited for input.
+        peak_rss_bytes: peak resident memory of the worker process up to the end of this shard, in bytes.
+        outputs: output files by table name.
+        versions: versions of the code and of the libraries that affect the rows.
+        data: for annotated data, their `DataSummary`.
+    """
 
     version: int
-    shard: str  # Shard.name
-    source: str  # Shard.source
-    files: list[str]  # Shard.files
-    job: str  # digest of the job identity that made the rows
-    counts: dict[str, int]  # documents = tagged + empty + rejected; unreadable parts, characters, words, ...
-    work: dict[str, int]  # by the model: candidate spans, scored spans, text tokens and attention positions
-    reject_codes: dict[str, int]  # reject rows by code
-    reject_examples: list[dict[str, object]]  # the first few rejects, without their raw bytes
-    labels: dict[str, int]  # entities by label
-    seconds: dict[str, float]  # by stage; `wait` is the time during which the model waited for input
-    peak_rss_bytes: int  # of the worker process, up to the end of this shard
-    outputs: dict[str, Output]  # by table name
-    versions: dict[str, str]  # of the code and of the libraries that affect the rows
-    data: dict[str, Any] = field(default_factory=dict)  # for annotated data: their `DataSummary`
+    shard: str
+    source: str
+    files: list[str]
+    job: str
+    counts: dict[str, int]
+    work: dict[str, int]
+    reject_codes: dict[str, int]
+    reject_examples: list[dict[str, object]]
+    labels: dict[str, int]
+    seconds: dict[str, float]
+    peak_rss_bytes: int
+    outputs: dict[str, Output]
+    versions: dict[str, str]
+    data: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self, indent: int | None = None) -> bytes:
         """Return the entry as JSON with a digest of its content; file names that are not UTF-8 keep their bytes.

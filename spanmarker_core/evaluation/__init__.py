@@ -1,1 +1,1 @@
-""""""
+"""Evaluation of models on annotated sentences: predictions, scores and reports."""

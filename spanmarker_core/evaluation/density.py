@@ -56,9 +56,9 @@ class DevDensity:
         blocks: number of blocks of consecutive sentences with at least `BLOCK_WORDS` words each; at least 2.
         dispersion: dispersion of the entities over the blocks, see the module.
         selected: whether every sentence of the dev data has an annotated entity.
-        decoder: decoder that the entities were found with, as in a job's identity.
-        threshold: score threshold that they were found with, as in a job's identity.
-        gate: gate setting that they were found with, as in a job's identity.
+        decoder: name of the decoder that the entities were found with.
+        threshold: score threshold that they were found with, as text.
+        gate: gate setting that they were found with, as text.
     """
 
     words: int
@@ -107,9 +107,9 @@ def dev_density(
 
     Args:
         sentences: (words, entities found, entities annotated) of each sentence, in order.
-        decoder: decoder that the entities were found with.
-        threshold: score threshold that they were found with.
-        gate: gate setting that they were found with.
+        decoder: name of the decoder that the entities were found with.
+        threshold: score threshold that they were found with, as text.
+        gate: gate setting that they were found with, as text.
 
     Returns:
         The density; None if there are fewer than two blocks of `BLOCK_WORDS` words, or no entities.

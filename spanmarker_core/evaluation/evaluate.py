@@ -33,15 +33,15 @@ def evaluate(
 
 
 def check_scored(model: Tagger, result: EvaluationResult) -> None:
-    """Reject a result that is not informative about the model.
+    """Reject a result that cannot measure the quality of the model.
 
     Args:
         model: the model that was evaluated.
         result: its scores.
 
     Raises:
-        CoreError: `data.no_entities` without gold entities; `data.no_common_label` if the model knows none of their
-            labels.
+        CoreError: `data.no_entities` if there are no gold entities; `data.no_common_label` if the model knows none of
+            their labels.
     """
     known = set(model.config.labels) - {model.config.outside}
     gold = {label for label, scores in result.per_label.items() if scores.support}

@@ -145,6 +145,6 @@ class Examples:
         owned = ragged_offsets(windows.word_tag)
         word = np.arange(len(windows.word_index))
         window_start = np.repeat(windows.word_offsets[:-1], np.diff(windows.word_offsets))
-        before = np.minimum(windows.word_index, self.entity_max_length - 1)  # of the sentence, that a span can include
+        before = np.minimum(windows.word_index, self.entity_max_length - 1)  # preceding words that a span can include
         first = word - before
         return (first >= window_start) & (owned[word + 1] - owned[np.maximum(first, 0)] == before + 1)

@@ -61,8 +61,8 @@ def encoder_packer(encoder_path: str | Path, settings: TrainingSettings) -> Pack
         settings: limits and policies of the bundle.
 
     Raises:
-        CoreError: `encoder.not_found`, `encoder.unreadable`, `encoder.no_fast_tokenizer`, `encoder.no_position_ids`,
-            `encoder.entity_too_long`, `encoder.window_too_long`, `encoder.window_too_short`.
+        CoreError: `encoder.not_found`, `encoder.unreadable`, `encoder.no_fast_tokenizer`, `encoder.entity_too_long`,
+            `encoder.window_too_long`, `encoder.window_too_short`.
     """
     path = _folder(encoder_path)
     with as_core_error("encoder.unreadable", path=path):

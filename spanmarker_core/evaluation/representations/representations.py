@@ -116,7 +116,7 @@ class Overlap:
         ratio: highest ratio of the range.
         pairs: number of all pairs.
         cosine: mean cosine over all neighbours.
-        no_entity: mean cosine over the neighbours that are no entity.
+        no_entity: mean cosine over the neighbours that are not entities.
     """
 
     name: str
@@ -278,11 +278,11 @@ def class_cosines(features: np.ndarray, label: np.ndarray, n_classes: int) -> np
 
 
 def of_classes(features: np.ndarray, label: np.ndarray, n_labels: int) -> Cosines:
-    """Return the mean cosines of classes; class number `n_labels` is no entity.
+    """Return the mean cosines of classes.
 
     Args:
         features: float64 [n, size].
-        label: int64 [n], from 0 to n_labels.
+        label: int64 [n], from 0 to n_labels; n_labels is the class "no entity".
         n_labels: number of entity classes.
     """
     matrix = class_cosines(features, label, n_labels + 1)

@@ -25,7 +25,7 @@ from spanmarker_core.windows.packer import Windows
 
 #: Number of sentences that are packed and held in memory at once; more if a single document has more.
 SENTENCES_A_CALL = 256
-#: Class of the spans that are no entity, during sampling.
+#: Class of the spans that are not entities, during sampling.
 _NOTHING = 0
 
 
@@ -40,8 +40,8 @@ class SpanSample:
         seen: int64 [n_labels + 1], number of candidate spans of each class in the data; the last class is "no entity".
         label: int64 [n], class of each sampled span, rising.
         features: float32 [n, size].
-        cosine_sums: float64 [n, 2, RATIOS], sums of cosines over an entity's neighbours that are no entity (0) or an
-            entity (1), by group of overlapping ratio; 0 for spans that are no entity.
+        cosine_sums: float64 [n, 2, RATIOS], sums of cosines over an entity's neighbours, those that are not entities
+            (0) and those that are (1), by group of overlapping ratio; 0 for spans of the class "no entity".
         pairs: int64 [n, 2, RATIOS], number of neighbours in each sum.
         sentences: number of sentences read.
         unreachable: number of entities that are not candidate spans of the model: too long, or without a token at an
