@@ -54,7 +54,7 @@ class IsolatedProcess:
         Raises:
             ProcessDied: the process ended, or was killed because its time was up.
         """
-        (value,) = self.each(_once, function, args, seconds=seconds)  # to its end, else the process would be replaced
+        (value,) = self.each(_once, function, args, seconds=seconds)  # to the end, so that the process is kept
         return value
 
     def each(self, function: Callable[..., Iterator[Any]], *args: Any, seconds: float = 0) -> Iterator[Any]:
