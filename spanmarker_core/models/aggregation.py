@@ -1,12 +1,12 @@
-"""Shallow aggregation: token states -> one state a span (Zhu et al. 2023, DSpERT, appendix A).
+"""Shallow aggregation of token states into one state per span (Zhu et al. 2023, DSpERT, appendix A).
 
-Of the states H of a span's tokens, one a row: their maximum or mean, number by number, or a weighted mean with
+For the states H of a span's tokens, one per row: their elementwise maximum or mean, or a weighted mean with
 
     softmax(u^T tanh(W H^T))               multiplicative attention
     softmax(u^T tanh(W (H + v)^T))         additive attention; + appends v to each row
 
-where u, W and v are learned. As in the authors' code W comes with a bias. What precedes the softmax belongs to a token,
-whatever spans it is in, and is computed once a token.
+where u, W and v are learned. As in the authors' code, W has a bias. The inputs of the softmax depend only on the token,
+not on the span, and are computed once per token.
 """
 
 import numpy as np
@@ -21,11 +21,11 @@ AGGREGATIONS = (*POOLINGS, *ATTENTIONS)
 
 
 class Aggregation(nn.Module):
-    """One of the aggregating functions, with its weights.
+    """An aggregation function with its weights.
 
     Args:
         kind: one of `AGGREGATIONS`.
-        size: numbers of a state.
+        size: size of a state.
     """
 
     def __init__(self, kind: str, size: int) -> None:
@@ -40,11 +40,12 @@ class Aggregation(nn.Module):
             nn.init.normal_(self.v, std=size**-0.5)
 
     def forward(self, states: Tensor, first: np.ndarray, last: np.ndarray) -> Tensor:
-        """Return a state a span, [n_spans, size].
+        """Return one state per span, [n_spans, size].
 
         Args:
             states: [n_tokens, size].
-            first, last: int64 [n_spans], inclusive, into `states`.
+            first: int64 [n_spans], index of each span's first token in `states`.
+            last: int64 [n_spans], inclusive.
         """
         if self.kind in POOLINGS:
             return pool(states, first, last, self.kind)
@@ -58,7 +59,13 @@ class Aggregation(nn.Module):
 
 
 def pool(states: Tensor, first: np.ndarray, last: np.ndarray, kind: str) -> Tensor:
-    """Return the "max" or the "mean" of each span's states, [n_spans, size]; arguments as those of `Aggregation`.
+    """Return the maximum or mean of each span's states, [n_spans, size].
+
+    Args:
+        states: [n_tokens, size].
+        first: int64 [n_spans], index of each span's first token in `states`.
+        last: int64 [n_spans], inclusive.
+        kind: "max" or "mean".
 
     >>> states = torch.tensor([[1.0, 4.0], [3.0, 0.0], [2.0, 8.0]])
     >>> pool(states, np.array([0, 1, 2]), np.array([1, 2, 2]), "max").tolist()
@@ -75,7 +82,7 @@ def pool(states: Tensor, first: np.ndarray, last: np.ndarray, kind: str) -> Tens
 
 
 def _places(first: np.ndarray, last: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return where the tokens of each span are, [n_spans, longest], and which of these are beyond its end."""
+    """Return the indices of each span's tokens, [n_spans, longest], and a mask of those beyond its end."""
     column = np.arange(int((last - first).max(initial=0)) + 1)
     places = np.minimum(first[:, None] + column, last[:, None])
     outside = column > (last - first)[:, None]

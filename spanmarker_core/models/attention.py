@@ -1,14 +1,13 @@
-"""Levitated-marker attention: text is encoded once, markers are queries over its keys and values.
+"""Levitated-marker attention: text is encoded once, and markers are queries over its keys and values.
 
-Text tokens see text and nothing else, so a window's text states don't depend on its markers. One
-pass over the text keeps each layer's keys and values; marker passes then run any number of markers
-against them, in chunks, where a marker sees the window's text, itself and its partner (thesis 2.2.5).
-The outputs equal those of one padded pass with a square mask, and the cost is T² + M·T instead of
-samples · (T + M)².
+Text tokens attend to text only, so a window's text states don't depend on its markers. One pass over
+the text keeps each layer's keys and values; marker passes then run any number of markers against them,
+in chunks, where a marker attends to the window's text, itself and its partner (thesis 2.2.5). The outputs
+equal those of one padded pass with a square mask, but the cost is T² + M·T instead of samples · (T + M)².
 
-Everything in the encoder but attention runs on sequences packed end to end in a batch of one, without
-padding. For attention they are laid out in `Rows`, one window each; no mask is ever square. The attention
-function is registered with transformers under `ATTENTION`, and is handed its `TextPass` or `MarkerPass`
+All parts of the encoder except attention run on sequences packed end to end in a batch of one, without
+padding. For attention they are arranged in `Rows`, one per window; masks are never square. The attention
+function is registered with transformers under `ATTENTION`, and receives its `TextPass` or `MarkerPass`
 through the encoder's keyword arguments.
 """
 
@@ -21,22 +20,22 @@ from transformers import AttentionInterface
 from spanmarker_core.arrays.ragged import ragged_offsets
 from spanmarker_core.models.batch import on_device
 
-#: Name to put in an encoder config's `_attn_implementation`.
+#: Value for an encoder config's `_attn_implementation`.
 ATTENTION = "levitated_markers"
 
 
 class Rows:
-    """Items packed end to end <-> one padded row a window and attention head.
+    """Conversion between items packed end to end and padded rows, one per window and attention head.
 
     Args:
-        lengths: int64 [n_rows], items of each row.
+        lengths: int64 [n_rows], number of items of each row.
         heads: attention heads.
-        device: where the tensors to lay out are.
+        device: device of the tensors to convert.
 
     Attributes:
         offsets: int64 [n_rows + 1]; row `i` is items `offsets[i]:offsets[i + 1]`.
         shape: (n_rows, heads, longest).
-        padding: bool [n_rows, longest], True where a row has no item; None where all are equally long.
+        padding: bool [n_rows, longest], True in padding; None if all rows are equally long.
 
     >>> rows = Rows(np.array([1, 2]), 2, torch.device("cpu"))
     >>> packed = torch.tensor([[[7], [70]], [[8], [80]], [[9], [90]]])
@@ -52,7 +51,7 @@ class Rows:
         self.shape = (len(lengths), heads, int(lengths.max(initial=0)))
         column, head = np.arange(self.shape[2]), np.arange(heads)[:, None]
         real = column < lengths[:, None]
-        # Padding repeats the row's first item: any finite value does, and this one is near in memory.
+        # Padding repeats the row's first item: any finite value will do, and this one is close in memory.
         items = self.offsets[:-1, None] + np.where(real, column, 0)
         row, place = np.nonzero(real)
         slots = (row[:, None] * heads + head.T) * self.shape[2] + place[:, None]
@@ -61,24 +60,33 @@ class Rows:
         self.padding = None if real.all() else on_device(~real, device)
 
     def pad(self, packed: Tensor) -> Tensor:
-        """[items, heads, size] -> [rows, heads, longest, size]."""
+        """Convert packed items to padded rows: [items, heads, size] -> [rows, heads, longest, size].
+
+        Args:
+            packed: [items, heads, size].
+        """
         return packed.flatten(0, 1).index_select(0, self._places).view(*self.shape, -1)
 
     def pack(self, padded: Tensor) -> Tensor:
-        """[rows, heads, longest, size] -> [items, heads, size]."""
+        """Convert padded rows to packed items: [rows, heads, longest, size] -> [items, heads, size].
+
+        Args:
+            padded: [rows, heads, longest, size].
+        """
         return padded.flatten(0, 2).index_select(0, self._slots).view(-1, self.shape[1], padded.shape[-1])
 
 
 class TextPass:
-    """Attention of text within its own window; keeps keys and values for the marker passes.
+    """Attention of text within its window that keeps keys and values for the marker passes.
 
     Args:
         rows: the windows.
 
     Attributes:
-        keys: of each layer, scaled, [windows, heads, size, longest].
-        values: of each layer, [windows, heads, longest, size].
-        states: [n_tokens, hidden], the encoder's output, once the pass is done.
+        rows: the windows.
+        keys: scaled keys of each layer, [windows, heads, size, longest].
+        values: values of each layer, [windows, heads, longest, size].
+        states: [n_tokens, hidden], the encoder's output, after the pass.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -89,39 +97,56 @@ class TextPass:
         self._mask = None if rows.padding is None else ~rows.padding[:, None, None, :]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
-        """Attend within windows: [tokens, heads, size] -> the same."""
+        """Attend within windows.
+
+        Args:
+            query: [n_tokens, heads, size].
+            key: of the same shape.
+            value: of the same shape.
+            scaling: factor for the scores.
+            dropout: dropout rate for the attention weights.
+
+        Returns:
+            A tensor of the same shape.
+        """
         q, k, v = (self.rows.pad(x) for x in (query, key, value))
         self._keep(k, v, scaling)
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=self._mask, dropout_p=dropout, scale=scaling)
         return self.rows.pack(attended)
 
     def _keep(self, key: Tensor, value: Tensor, scaling: float) -> None:
-        # Laid out once as the products of all marker chunks need them.
+        # Arranged once for the matrix products of all marker chunks.
         self.keys.append((key.transpose(2, 3) * scaling).contiguous())
         self.values.append(value)
 
 
 class StatesPass(TextPass):
-    """Attention of text within its own window; keeps no layer's keys and values, for models without markers."""
+    """Attention of text within its window that discards keys and values, for models without markers."""
 
     def _keep(self, key: Tensor, value: Tensor, scaling: float) -> None:
         pass
 
 
 class MarkerPass:
-    """Attention of markers over the text of their window and, unless told otherwise, themselves and their partner.
+    """Attention of markers over the text of their window and, by default, themselves and their partner.
 
     Paired markers are packed as start, end, start, end, …: the partner of marker `i` is `i ^ 1`. Below the
-    layer where pairing begins a marker depends on its own word alone, so that one start and one end marker a
-    word stand for all spans; `pair_up` makes the pairs out of them.
+    layer where pairing begins, a marker depends only on its own word, so one start and one end marker per
+    word serve all spans; `pair_up` expands them to pairs.
 
     Args:
         text: the finished pass over the text.
-        windows: half-open range of the windows that have markers here.
+        windows: half-open range of the windows of the markers.
         pairs: a row of paired markers for each of these windows.
-        singles: a row of single markers for each of these windows; None where all layers pair.
-        members: int64 [pairs], the single marker that each paired one continues.
-        itself, partner: whether a marker sees itself and, where it is paired, its partner.
+        singles: a row of single markers for each of these windows; None if pairs are used in all layers.
+        members: int64 [n_paired], index of the single marker for each paired one.
+        itself: whether a marker attends to itself.
+        partner: whether a paired marker attends to its partner.
+
+    Attributes:
+        rows: the current rows, of single or paired markers.
+        paired: whether the markers are paired.
+        layer: index of the next layer.
     """
 
     def __init__(
@@ -147,17 +172,35 @@ class MarkerPass:
             self._hidden = text.rows.padding[self.windows, None, None, : self._text_length]
 
     def pair_up(self, states: Tensor) -> Tensor:
-        """[1, singles, hidden] -> [1, pairs, hidden], where pairing begins."""
+        """Expand single markers to pairs, at the layer where pairing begins.
+
+        Args:
+            states: [1, n_singles, hidden].
+
+        Returns:
+            States of the paired markers, [1, n_paired, hidden].
+        """
         assert self._members is not None
         self.rows, self.paired = self._pairs, True
         return states.index_select(1, self._members)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
-        """Attend from markers: [markers, heads, size] -> the same."""
+        """Attend from markers.
+
+        Args:
+            query: [n_markers, heads, size].
+            key: of the same shape.
+            value: of the same shape.
+            scaling: factor for the scores.
+            dropout: dropout rate for the attention weights.
+
+        Returns:
+            A tensor of the same shape.
+        """
         keys = self.text.keys[self.layer][self.windows, :, :, : self._text_length].flatten(0, 1)
         values = self.text.values[self.layer][self.windows, :, : self._text_length].flatten(0, 1)
         self.layer += 1
-        # Which markers each sees beside the text, as what puts them in the places of those that see them.
+        # The markers that each marker attends to besides the text, as functions that align them with it.
         beside = [_same] if self._itself else []
         if self.paired and self._partner:
             beside.append(_swap_pairs)
@@ -174,7 +217,7 @@ class MarkerPass:
         return attended
 
     def _bias(self, keys: Tensor) -> Tensor:
-        """Return what is added to scores: -inf where a window's text has ended, [windows · heads, 1, text] or a 0."""
+        """Return the bias for scores: -inf after the end of a window's text, [windows · heads, 1, text]; or one 0."""
         if self._hidden is None:
             return keys.new_zeros(1)
         bias = keys.new_zeros(self._hidden.shape).masked_fill(self._hidden, float("-inf"))
@@ -192,7 +235,25 @@ def levitated_marker_attention(
     levitated: TextPass | MarkerPass | None = None,
     **kwargs: object,
 ) -> tuple[Tensor, None]:
-    """Attend as transformers' attention interface asks: [1, heads, n, size] -> ([1, n, heads, size], None)."""
+    """Attend through transformers' attention interface.
+
+    Args:
+        module: the attention module of a layer.
+        query: [1, heads, n, size].
+        key: of the same shape.
+        value: of the same shape.
+        attention_mask: unused; the pass has its own mask.
+        scaling: factor for the scores; None for size ** -0.5.
+        dropout: dropout rate for the attention weights.
+        levitated: the pass over the text or over markers.
+        kwargs: unused.
+
+    Returns:
+        The output, [1, n, heads, size], and None.
+
+    Raises:
+        TypeError: the encoder does not pass the argument `levitated` to its layers.
+    """
     if levitated is None:
         raise TypeError(f"{type(module).__name__} did not hand on the 'levitated' argument")
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -204,7 +265,11 @@ AttentionInterface.register(ATTENTION, levitated_marker_attention)
 
 
 def pair_late(layer: nn.Module) -> None:
-    """Let markers pair up on their way into `layer` of an encoder, if their pass has them pair from there on."""
+    """Add a hook to an encoder layer that pairs the single markers of a `MarkerPass` at its input.
+
+    Args:
+        layer: the first layer in which partners attend to each other.
+    """
     layer.register_forward_pre_hook(_pair_up, with_kwargs=True)
 
 
@@ -222,5 +287,5 @@ def _same(markers: Tensor) -> Tensor:
 
 
 def _swap_pairs(markers: Tensor) -> Tensor:
-    """[markers, …], exchanging neighbours: start, end, … -> end, start, …."""
+    """Swap the markers of each pair along the first axis: start, end, … -> end, start, …."""
     return markers.view(-1, 2, *markers.shape[1:]).flip(1).view(markers.shape)

@@ -1,4 +1,4 @@
-"""A batch of windows with their candidate spans, as a model takes it."""
+"""A batch of windows with their candidate spans, the input of a model."""
 
 from dataclasses import dataclass, replace
 
@@ -14,18 +14,19 @@ from spanmarker_core.windows.packer import Windows
 class Batch:
     """Windows packed end to end, and their candidate spans.
 
-    Which spans go on is decided on the CPU, batch by batch, so everything but the tokens stays there.
+    The spans to score are selected on the CPU, batch by batch, so only the tokens are moved to a GPU.
 
     Attributes:
         token_ids: int64 [n_tokens], special tokens included.
         token_offsets: int64 [n_windows + 1]; window `i` is tokens `token_offsets[i]:token_offsets[i + 1]`.
-        first_token, last_token: int64 [n_words], inclusive, into `token_ids`: where each word is. Words without
-            a token have some token of their window; no span starts or ends at them.
-        spans: candidate spans; their words count in `first_token`.
-        runs: int64 [n_runs + 1]; run `i`, words `runs[i]:runs[i + 1]`, is what a window shows of one sentence.
-        continues: bool [n_runs], whether a run begins amid its sentence, after words that the window doesn't show.
-        owned: bool [n_words]: words that their window is there for; the others are context.
-        has_token: bool [n_words].
+        first_token: int64 [n_words], index of each word's first token in `token_ids`. A word without a token
+            has any token of its window; spans don't start or end there.
+        last_token: int64 [n_words], inclusive.
+        spans: candidate spans; their words are indices into `first_token`.
+        runs: int64 [n_runs + 1]; run `i`, words `runs[i]:runs[i + 1]`, is the part of a sentence in one window.
+        continues: bool [n_runs], whether earlier words of the run's sentence are not in the window.
+        owned: bool [n_words], whether the window owns the word; other words are context.
+        has_token: bool [n_words], whether the word has a token.
     """
 
     token_ids: Tensor
@@ -40,7 +41,12 @@ class Batch:
 
     @classmethod
     def build(cls, windows: Windows, spans: Spans) -> "Batch":
-        """Turn windows and their `candidate_spans`, or some of them, into a batch on the CPU."""
+        """Build a batch on the CPU.
+
+        Args:
+            windows: the windows.
+            spans: their candidate spans, or some of them.
+        """
         n_words = np.diff(windows.word_offsets)
         shift = np.repeat(windows.token_offsets[:-1], n_words)
         last = np.repeat(windows.token_offsets[1:] - 1, n_words)
@@ -58,7 +64,11 @@ class Batch:
         )
 
     def to(self, device: torch.device) -> "Batch":
-        """Move the tensors to a device; to a GPU without waiting for it."""
+        """Return the batch with its tensors on a device; copies to a GPU are asynchronous.
+
+        Args:
+            device: the device.
+        """
         if device.type == self.token_ids.device.type:
             return self
         names = ("token_ids", "first_token", "last_token")
@@ -72,5 +82,10 @@ class Batch:
 
 
 def on_device(array: np.ndarray, device: torch.device) -> Tensor:
-    """Return an array as a tensor on a device, without waiting for it."""
+    """Return an array as a tensor on a device; the copy is asynchronous.
+
+    Args:
+        array: any array.
+        device: the device.
+    """
     return torch.from_numpy(array).to(device, non_blocking=True)

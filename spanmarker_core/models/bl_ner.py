@@ -1,4 +1,4 @@
-"""BL-NER: SpanNER and SeqNER bundled on one encoder, and trained on the weighted sum of their losses (Ji et al. 2022).
+"""BL-NER: SpanNER and SeqNER bundled on one encoder and trained on the weighted sum of their losses (Ji et al. 2022).
 
 With option `output` "spans" it is the paper's BL-SpanNER, with "tags" its BL-SeqNER.
 """
@@ -7,4 +7,4 @@ from spanmarker_core.models.span_ner import SpanNerModel
 
 
 class BlNerModel(SpanNerModel):
-    """`SpanNerModel` with a sequence head; its options begin as the paper's."""
+    """A `SpanNerModel` with a sequence head; the defaults of its options are the paper's."""

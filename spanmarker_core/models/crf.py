@@ -1,12 +1,12 @@
 """A linear-chain conditional random field over chains of different lengths (Ji et al. 2022, equations 8 to 11).
 
 The score of a chain of tags y_1 … y_n is the sum over its words of emission(word, y_i) + A[y_{i-1}, y_i], and its
-probability that score's share, exponentiated, of those of all chains. y_0 is the tag of the token before the text,
-which the last row of A stands for; nothing follows the last word.
+probability is the softmax of the scores of all chains. y_0 is the tag of the token before the text, represented by the
+last row of A; there is no transition after the last word.
 
-Chains lie end to end in one array. They are padded to the longest, and the loops below are over positions, each a step
-for all chains at once. Emissions are counted from their word's log-sum-exp, which changes no probability and keeps sums
-over long chains small; what is less than float32 is turned into it.
+Chains are stored end to end in one array. They are padded to the longest, and the loops below are over positions, with
+one step for all chains. Each word's log-sum-exp is subtracted from its emissions, which does not change probabilities
+and keeps sums over long chains small; types of lower precision are converted to float32.
 """
 
 import numpy as np
@@ -17,13 +17,13 @@ from spanmarker_core.models.batch import on_device
 
 
 class Crf(nn.Module):
-    """Transitions between tags. All begin at 0, where the model is a softmax over each word's tags.
+    """A linear-chain CRF. Transitions are initialised to 0, which is equivalent to a softmax over each word's tags.
 
     Args:
-        n_tags: how many tags there are.
+        n_tags: number of tags.
 
     Attributes:
-        transitions: [n_tags + 1, n_tags], A; from the tag in a row to that in a column, last row: from the begin.
+        transitions: [n_tags + 1, n_tags], A, from the tag of the row to that of the column; the last row is the start.
     """
 
     def __init__(self, n_tags: int) -> None:
@@ -31,7 +31,7 @@ class Crf(nn.Module):
         self.transitions = nn.Parameter(torch.zeros(n_tags + 1, n_tags))
 
     def negative_log_likelihood(self, emissions: Tensor, tags: Tensor, offsets: np.ndarray) -> Tensor:
-        """Return -log probability of the given tags, summed over chains: a scalar.
+        """Return the negative log-likelihood of tags, summed over chains: a scalar.
 
         Args:
             emissions: [n, n_tags].
@@ -46,10 +46,11 @@ class Crf(nn.Module):
         return totals.sum() - self._steps(emissions, tags, grid).sum()
 
     def best(self, emissions: Tensor, offsets: np.ndarray) -> Tensor:
-        """Return the tags of each chain's most probable sequence, by the Viterbi algorithm: int64 [n].
+        """Return the most probable tags of each chain, by the Viterbi algorithm: int64 [n].
 
         Args:
-            emissions, offsets: as above; the chains cover all words.
+            emissions: [n, n_tags].
+            offsets: int64 [n_chains + 1]; chain `i` is words `offsets[i]:offsets[i + 1]`. Chains cover all words.
         """
         grid = _Grid(offsets, emissions.device)
         if len(grid) == 0:
@@ -72,15 +73,18 @@ class Crf(nn.Module):
     def log_probability(
         self, emissions: Tensor, tags: Tensor, offsets: np.ndarray, first: Tensor, last: Tensor
     ) -> Tensor:
-        """Return, for each span of words, the log of the probability that its words have these tags: [n_spans].
+        """Return the log of the probability that the words of each span have the given tags: [n_spans].
 
-        Whatever the tags of other words are: the sum over all chains that agree with `tags` in the span. It is what
-        the forward pass has summed up to the first word, the span's own way, and what the backward pass has summed
-        from the last word on.
+        It is the marginal over the tags of other words: the sum over all chains that agree with `tags` in the span,
+        computed from the forward sums up to the first word, the span's own score, and the backward sums after the
+        last word.
 
         Args:
-            emissions, tags, offsets: as above; the chains cover all words.
-            first, last: int64 [n_spans], inclusive, words of one chain each.
+            emissions: [n, n_tags].
+            tags: int64 [n], from 0.
+            offsets: int64 [n_chains + 1]; chain `i` is words `offsets[i]:offsets[i + 1]`. Chains cover all words.
+            first: int64 [n_spans], index of each span's first word.
+            last: int64 [n_spans], inclusive, in the same chain.
         """
         grid = _Grid(offsets, emissions.device)
         if len(grid) == 0:
@@ -96,9 +100,9 @@ class Crf(nn.Module):
         return before + own[last] - own[first] + after - total[first]
 
     def _forward(self, scores: Tensor, grid: "_Grid") -> list[Tensor]:
-        """Return at each place the log of the sum over ways to each tag there, its emission included: [n, n_tags].
+        """Return the forward log-sums at each position, with its emission: tensors [n_chains, n_tags].
 
-        Past a chain's end it stays as it was.
+        They remain constant after the end of a chain.
         """
         begin, between = self._begin_and_between(scores)
         sums = [scores[:, 0] + begin]
@@ -108,7 +112,7 @@ class Crf(nn.Module):
         return sums
 
     def _backward(self, scores: Tensor, grid: "_Grid") -> list[Tensor]:
-        """Return at each place the log of the sum over ways from each tag there to the end, without its emission."""
+        """Return the backward log-sums at each position, without its emission: tensors [n_chains, n_tags]."""
         _, between = self._begin_and_between(scores)
         sums = [torch.zeros_like(scores[:, 0])]
         for place in range(scores.shape[1] - 1, 0, -1):
@@ -117,7 +121,7 @@ class Crf(nn.Module):
         return sums[::-1]
 
     def _steps(self, emissions: Tensor, tags: Tensor, grid: "_Grid") -> Tensor:
-        """Return what each word adds to the score of its chain with these tags: [n]."""
+        """Return the contribution of each word to the score of its chain with the given tags: [n]."""
         previous = tags.roll(1).index_fill(0, grid.begins, self.transitions.shape[1])
         return emissions.gather(1, tags[:, None])[:, 0] + self.transitions.to(emissions.dtype)[previous, tags]
 
@@ -127,11 +131,11 @@ class Crf(nn.Module):
 
 
 class _Grid:
-    """Chains end to end <-> one padded row a chain; chains without a word have none.
+    """Conversion of chains, stored end to end, to one padded row per chain; chains without words are left out.
 
     Attributes:
         real: bool [n_chains, longest], False in padding.
-        begins: int64 [n_chains], first word of each.
+        begins: int64 [n_chains], index of the first word of each chain.
     """
 
     def __init__(self, offsets: np.ndarray, device: torch.device) -> None:
@@ -145,7 +149,7 @@ class _Grid:
         return len(self.begins)
 
     def pad(self, packed: Tensor) -> Tensor:
-        """[n, n_tags] -> [n_chains, longest, n_tags]."""
+        """Convert values of words to padded rows: [n, n_tags] -> [n_chains, longest, n_tags]."""
         return packed[self._words]
 
 

@@ -1,13 +1,14 @@
-"""DSpERT: deep span representations, and the shallow ones that it is compared with (Zhu et al., ACL 2023 findings).
+"""DSpERT: deep span representations, and the paper's shallow baselines (Zhu et al., ACL 2023 findings).
 
-A span of several tokens begins as an aggregate of its tokens' states below the top `span_layers` layers, and climbs
-these by attending to its own tokens (`span_transformer`); a span of one token is that token's state (equations 2 to 4).
-With no span layers it is an aggregate of the top states, the paper's shallow baseline. Then
+The initial state of a span of several tokens is an aggregate of its tokens' states below the top `span_layers` layers.
+It passes through these layers by attending to its own tokens; the state of a span of one token is that of the token
+(equations 2 to 4). Without span layers, a span's state is an aggregate of the top states, the paper's shallow baseline.
+Then
 
-    BiLSTM                      over the spans of one length in order, where the paper has it (appendix C)
+    BiLSTM                      over the spans of one length in order, as in the paper (appendix C)
     z = ReLU(W (s ⊕ w) + b)     with w an embedding of the length in words (equation 5)
 
-and z, the pre-logit representation, is what the classifier takes (equation 6).
+and z, the pre-logit representation, is the input of the classifier (equation 6).
 """
 
 from collections.abc import Iterator
@@ -28,26 +29,29 @@ from spanmarker_core.models.network import SpanNetwork
 from spanmarker_core.models.span_transformer import LayeredText, SpanAttention, SpanTransformer
 from spanmarker_core.spans.candidates import Spans
 
-#: Tokens of all spans that are encoded at once, each with its own, which bounds memory; and spans, at least.
+#: Total tokens of the spans that are encoded at once, which bounds memory; and the minimum number of spans.
 TOKENS_A_CHUNK = {"cpu": 8_192, "cuda": 262_144}
 LEAST_SPANS_A_CHUNK = 64
 
 
 class DSpERT(SpanNetwork):
-    """An encoder, its top layers once more for spans, and what is between these and a linear classifier.
+    """An encoder, a span Transformer of its top layers, optional LSTM and FFN layers, and a linear classifier.
 
     Args:
-        encoder: any that takes position ids; with span layers, one whose layers are in a list.
-        config: `options` are a `DSpERTOptions`.
+        encoder: a transformers encoder that takes position ids; with span layers, its layers must be in a list.
+        config: the model's config.
 
     Attributes:
-        span_transformer: None for a shallow model.
-        lstms: one for spans of one word and one for the others, or one for all where weights are shared, as in the
-            authors' code; one over the text of each sentence for a shallow model, again as theirs; none without.
+        span_transformer: the span Transformer; None for a shallow model.
+        aggregation: the initial aggregation.
+        lstms: one for spans of one word and one for the others, or one for all with shared weights, as in the
+            authors' code; for a shallow model one over the text of each sentence, as in their code; or empty.
+        widths: embeddings of lengths, row `i` for `i + 1` words; None without them.
+        ffn: the layer that computes z.
 
     Raises:
         CoreError: `encoder.no_position_ids`.
-        UnusableError: see `SpanTransformer`.
+        UnusableError: the encoder can't run on packed texts, or is not suitable for a span Transformer.
     """
 
     text_pass = LayeredText
@@ -78,16 +82,31 @@ class DSpERT(SpanNetwork):
 
     @staticmethod
     def feature_size(options: Any, hidden: int) -> int:
-        """Return how many numbers stand for a span: the units of the FFN, or without it what it would take."""
+        """Return the size of a span's features: the units of the FFN or, without an FFN, the size of its input.
+
+        Args:
+            options: the architecture's options.
+            hidden: size of the encoder's states.
+        """
         return options.ffn or (options.lstm or hidden) + options.width_size
 
     def spans_a_chunk(self, text: TextPass, spans: Spans) -> int:
-        """Return how many spans are encoded at once."""
+        """Return the number of spans that are encoded at once.
+
+        Args:
+            text: the pass over the text.
+            spans: the spans to encode.
+        """
         longest = int((spans.last_token - spans.first_token).max(initial=0)) + 1
         return max(TOKENS_A_CHUNK[text.states.device.type] // longest, LEAST_SPANS_A_CHUNK)
 
     def chunks(self, spans: Spans, size: int) -> Iterator[tuple[int, int]]:
-        """Yield half-open ranges of about `size` spans; of whole windows where an LSTM runs over their spans."""
+        """Yield half-open ranges of spans for `encode_spans`; of whole windows if an LSTM runs over their spans.
+
+        Args:
+            spans: the spans to encode.
+            size: approximate number of spans per range.
+        """
         if not self.lstms or self.span_transformer is None:
             yield from super().chunks(spans, size)
             return
@@ -100,13 +119,17 @@ class DSpERT(SpanNetwork):
             start = end
 
     def pretrained_parts(self) -> Iterator[nn.Module]:
-        """Yield the encoder and the layers that were copied from it."""
+        """Yield the encoder and the layers copied from it."""
         yield from super().pretrained_parts()
         if self.span_transformer is not None:
             yield self.span_transformer
 
     def encode_text(self, batch: Batch) -> TextPass:
-        """Run the text of all windows once; and over that of each sentence an LSTM, if the model is shallow."""
+        """Encode the text of all windows; in a shallow model, also run the LSTM over each sentence.
+
+        Args:
+            batch: the batch.
+        """
         text = super().encode_text(batch)
         if self.span_transformer is None:
             assert isinstance(text, LayeredText)
@@ -114,7 +137,15 @@ class DSpERT(SpanNetwork):
         return text
 
     def encode_spans(self, batch: Batch, spans: Spans, text: TextPass, start: int, end: int) -> Tensor:
-        """Return z of spans [start, end): [end - start, feature_size]."""
+        """Return the features z of spans, [end - start, feature_size].
+
+        Args:
+            batch: the windows.
+            spans: the spans to score.
+            text: the pass over the text.
+            start: first span.
+            end: last span plus one.
+        """
         assert isinstance(text, LayeredText)
         window = np.searchsorted(spans.offsets, np.arange(start, end), "right") - 1
         first, last = (
@@ -132,11 +163,15 @@ class DSpERT(SpanNetwork):
         return self._reduce(states, width)
 
     def no_features(self, text: TextPass) -> Tensor:
-        """Return features of no spans, [0, feature_size]; in training by way of all weights."""
+        """Return an empty tensor of features, [0, feature_size]; in training it is connected to all weights.
+
+        Args:
+            text: the pass over the text.
+        """
         if not self.training:
             return super().no_features(text)
         assert isinstance(text, LayeredText)
-        # Layers and LSTMs take one row at least; of the span that is the first token nothing is kept.
+        # Layers and LSTMs need at least one row: a span of the first token, which is discarded at the end.
         one = np.zeros(1, np.int64)
         if self.span_transformer is None:
             states = self.aggregation(text.top, one, one)
@@ -147,7 +182,7 @@ class DSpERT(SpanNetwork):
         return self._reduce(states[:0], one[:0])
 
     def _deep_states(self, text: LayeredText, first: np.ndarray, last: np.ndarray) -> Tensor:
-        """Return S^L of spans of the packed tokens `first` to `last`: [n_spans, hidden]."""
+        """Return S^L of the spans from token `first` to token `last` of the packed text: [n_spans, hidden]."""
         device = text.states.device
         states = text.states.index_select(0, on_device(first, device))
         several = np.flatnonzero(last > first)
@@ -157,7 +192,7 @@ class DSpERT(SpanNetwork):
         return states
 
     def _climb(self, text: LayeredText, first: np.ndarray, last: np.ndarray) -> Tensor:
-        """Return S^L of spans of several tokens, by way of the span Transformer."""
+        """Return S^L of spans of several tokens, computed by the span Transformer."""
         assert self.span_transformer is not None
         begun = self.aggregation(text.inputs[0][0], first, last)
         return self.span_transformer(begun, SpanAttention(first, last, self.heads, begun.device), text)
@@ -179,7 +214,7 @@ class DSpERT(SpanNetwork):
         return torch.cat(parts).index_select(0, on_device(back, states.device))
 
     def _over_sentences(self, batch: Batch, states: Tensor) -> Tensor:
-        """Run the LSTM over each sentence that a window is there for: [n_tokens, hidden] -> [n_tokens, lstm]."""
+        """Run the LSTM over each sentence with words that a window owns: [n_tokens, hidden] -> [n_tokens, lstm]."""
         runs = np.stack([batch.runs[:-1], batch.runs[1:]])
         runs = runs[:, np.add.reduceat(batch.owned, batch.runs[:-1], dtype=np.int64) > 0] if runs.size else runs
         start = batch.first_token.cpu().numpy()[runs[0]]
@@ -194,9 +229,9 @@ class DSpERT(SpanNetwork):
         return top.index_copy(0, places, read.to(top.dtype))
 
     def _reduce(self, states: Tensor, width: np.ndarray) -> Tensor:
-        """Return z of states of spans whose last word is the first plus `width` (equation 5)."""
+        """Return z for the states of spans of `width + 1` words (equation 5)."""
         if self.widths is not None:
-            # Longer ones than a bundle's are only asked for where an encoder is tried out.
+            # Only the probe of a new model uses spans longer than `entity_max_length`.
             known = np.minimum(width, self.widths.num_embeddings - 1)
             states = torch.cat([states, self.widths(on_device(known, states.device))], dim=-1)
         return self.ffn(states)
@@ -207,15 +242,15 @@ def over_sequences(lstm: nn.Module, states: Tensor, sequence: np.ndarray) -> Ten
 
     Args:
         lstm: an `nn.LSTM`.
-        states: [n, size], those of one sequence in order, with those of others between.
-        sequence: int64 [n], which one each is of.
+        states: [n, size]; the states of a sequence are in order, but sequences may be interleaved.
+        sequence: int64 [n], number of the sequence that each state belongs to.
     """
     number = np.unique(sequence, return_inverse=True)[1]
     lengths = np.bincount(number)
     by_sequence = np.argsort(number, kind="stable")
     place = np.empty(len(number), np.int64)
     place[by_sequence] = ragged_ranges(np.zeros_like(lengths), lengths)[0]
-    # As torch packs them: the first of all sequences, the longest sequence first, then the second of all, …
+    # torch's packed order: the first state of all sequences, with the longest sequence first, then the second ones, …
     rank = np.argsort(np.argsort(-lengths, kind="stable"))
     order = np.lexsort((rank[number], place))
     packed = PackedSequence(states[on_device(order, states.device)], torch.from_numpy(np.bincount(place)))

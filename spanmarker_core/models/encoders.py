@@ -1,4 +1,4 @@
-"""Pretrained encoders: which can read packed texts and carry markers, where their layers are, how they place tokens."""
+"""Properties of pretrained encoders: support of packed texts and markers, layers, position ids."""
 
 import inspect
 
@@ -16,10 +16,11 @@ def encoder_layers(encoder: PreTrainedModel, purpose: str) -> nn.ModuleList:
     """Return the encoder's layers, first to last.
 
     Args:
-        purpose: what needs them, for the message.
+        encoder: the encoder.
+        purpose: the feature that needs them, for the message.
 
     Raises:
-        UnusableError: if it has no list of layers, such as ALBERT, which runs one again and again.
+        UnusableError: the encoder has no list of layers (ALBERT, for example, runs one layer repeatedly).
     """
     for module in encoder.modules():
         if isinstance(module, nn.ModuleList) and len(module) == encoder.config.num_hidden_layers:
@@ -28,10 +29,13 @@ def encoder_layers(encoder: PreTrainedModel, purpose: str) -> nn.ModuleList:
 
 
 def check_encoder(encoder: PreTrainedModel) -> None:
-    """Refuse an encoder that can't read packed texts and carry levitated markers; all architectures ask for both.
+    """Check that an encoder supports packed texts and levitated markers, which all architectures require.
+
+    Args:
+        encoder: the encoder.
 
     Raises:
-        CoreError: `encoder.no_position_ids`, with what is missing.
+        CoreError: `encoder.no_position_ids`, with the reason.
     """
     config = encoder.config
     reason = None
@@ -54,7 +58,7 @@ def check_encoder(encoder: PreTrainedModel) -> None:
 
 
 def _sliding_window(config: PretrainedConfig) -> object:
-    """Return what a config says of the neighbours that its layers see; one that says it layer by layer has some."""
+    """Return a true value if a config limits attention to neighbours, in all layers or in some."""
     try:
         return getattr(config, "sliding_window", None)
     except RuntimeError:
@@ -62,10 +66,10 @@ def _sliding_window(config: PretrainedConfig) -> object:
 
 
 def _is_decoder(encoder: PreTrainedModel) -> bool:
-    """Say whether a model was made to see the words to the left only.
+    """Return whether a model attends to previous words only.
 
-    By its config, by its attention, and, for attention that doesn't say, by having a causal head in transformers
-    and no masked one.
+    This is determined from its config and its attention modules; if neither indicates it, a model type is a decoder
+    if transformers has a causal head for it and no masked head.
     """
     if getattr(encoder.config, "is_decoder", False):
         return True
@@ -76,16 +80,23 @@ def _is_decoder(encoder: PreTrainedModel) -> bool:
 
 
 def position_kind(config: PretrainedConfig) -> str:
-    """Return how an encoder places tokens: `absolute`, or another kind that markers can't use."""
+    """Return the kind of an encoder's positions: "absolute", or another kind that markers can't use.
+
+    Args:
+        config: the encoder's config.
+    """
     if getattr(config, "max_position_embeddings", None) is None:
         return "none"
     return getattr(config, "position_embedding_type", None) or "absolute"
 
 
 def native_position_offset(encoder: PreTrainedModel) -> int:
-    """Return the position id that this encoder gave its first token in pretraining.
+    """Return the position id of the first token in the encoder's pretraining.
 
-    RoBERTa and its kin have a position for padding and count from the one after it; the others count from 0.
+    RoBERTa and similar encoders reserve a position for padding and start after it; the others start at 0.
+
+    Args:
+        encoder: the encoder.
     """
     for name, module in encoder.named_modules():
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
@@ -94,5 +105,10 @@ def native_position_offset(encoder: PreTrainedModel) -> int:
 
 
 def max_window_tokens(config: PretrainedConfig, position_offset: int) -> int:
-    """Return how many tokens fit the encoder's positions, special tokens included."""
+    """Return the maximum number of tokens per window, special tokens included.
+
+    Args:
+        config: the encoder's config.
+        position_offset: position id of a window's first token.
+    """
     return config.max_position_embeddings - position_offset

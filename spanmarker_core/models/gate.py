@@ -1,9 +1,9 @@
-"""The gate: which words may start an entity and which may end one, from the text's own states.
+"""The gate: a filter that predicts from the text's states which words can start and end an entity.
 
-Markers are most of the work, and most candidate spans are far from any entity. The gate reads the states that
-the text pass has made anyway and gives each word two probabilities; only spans whose first word may start and
-whose last word may end an entity get markers. Source: the named-entity-head task of SmartSpanner (section 3.3.3,
-equations 5 and 6), with ends beside heads.
+Markers are most of the work, and most candidate spans are far from any entity. The gate computes two probabilities
+per word from the states of the text pass; only spans whose first word can start and whose last word can end an
+entity get markers. Source: the named-entity-head task of SmartSpanner (section 3.3.3, equations 5 and 6), which has
+heads only; ends are an addition.
 """
 
 import numpy as np
@@ -19,12 +19,12 @@ _CERTAIN = 40.0
 
 
 class Gate(nn.Module):
-    """Two logits a word, for "may start an entity" and "may end one", from its first and last token's states.
+    """A network with two logits per word, "can start an entity" and "can end one", from its first and last token.
 
     Args:
-        hidden_size: width of the encoder's states.
+        hidden_size: size of the encoder's states.
         width: units of the hidden layer.
-        ends: whether it tells of ends too. SmartSpanner's does not: to it, every word may end an entity.
+        ends: whether it also predicts ends. SmartSpanner's gate does not: there, every word can end an entity.
     """
 
     def __init__(self, hidden_size: int, width: int = GATE_WIDTH, ends: bool = True) -> None:
@@ -37,8 +37,9 @@ class Gate(nn.Module):
         """Return logits [n_words, 2].
 
         Args:
-            states: [n_tokens, hidden_size], the encoder's output over the packed text.
-            first_token, last_token: int64 [n_words], inclusive, into `states`.
+            states: [n_tokens, hidden_size], the encoder's output for the packed text.
+            first_token: int64 [n_words], index of each word's first token in `states`.
+            last_token: int64 [n_words], inclusive.
         """
         word = torch.cat([states.index_select(0, first_token), states.index_select(0, last_token)], dim=-1)
         logits: Tensor = self.output(nn.functional.gelu(self.hidden(word)))
@@ -46,29 +47,34 @@ class Gate(nn.Module):
 
 
 def passing(spans: Spans, probabilities: np.ndarray, threshold: float) -> np.ndarray:
-    """Return the rows of the spans whose first word may start and whose last word may end an entity, int64.
+    """Return the rows of the spans whose first word can start and whose last word can end an entity, int64.
 
     Args:
         spans: candidate spans.
         probabilities: [n_words, 2], start and end.
-        threshold: least probability of both.
+        threshold: minimum probability for both.
     """
     may = probabilities >= threshold
     return np.flatnonzero(may[spans.first_word, 0] & may[spans.last_word, 1])
 
 
 def least_probability(spans: Spans, probabilities: np.ndarray) -> np.ndarray:
-    """Return for each span the highest threshold at which it passes, [n_spans]."""
+    """Return the highest threshold at which each span passes, [n_spans].
+
+    Args:
+        spans: candidate spans.
+        probabilities: [n_words, 2], start and end.
+    """
     return np.minimum(probabilities[spans.first_word, 0], probabilities[spans.last_word, 1])
 
 
 def gate_targets(spans: Spans, entity: np.ndarray, n_words: int) -> np.ndarray:
-    """Return what the gate should say of each word, float32 [n_words, 2]: its best span's value in `entity`.
+    """Return the gate's target for each word, float32 [n_words, 2]: the highest value of its spans in `entity`.
 
     Args:
         spans: candidate spans.
-        entity: [n_spans], how much each is an entity, from 0 to 1: gold is 0 or 1, a model's probability is between.
-        n_words: words that the spans count in.
+        entity: [n_spans], probability that a span is an entity: 0 or 1 for gold, between them for a model's output.
+        n_words: number of words in the batch.
     """
     targets = np.zeros((n_words, 2), np.float32)
     np.maximum.at(targets[:, 0], spans.first_word, entity)
@@ -77,15 +83,15 @@ def gate_targets(spans: Spans, entity: np.ndarray, n_words: int) -> np.ndarray:
 
 
 def select_spans(spans: Spans, is_gold: np.ndarray, share: float, draws: np.ndarray) -> np.ndarray:
-    """Return the rows of the spans to train on: those that start at a gold head, and a share of the others.
+    """Return the rows of the spans to train on: those that start at a gold head, and a share of the others, int64.
 
     Source: SmartSpanner, equation 8; `share` is its sp.
 
     Args:
         spans: candidate spans.
-        is_gold: bool [n_spans].
-        share: probability with which a span of another word is taken.
-        draws: [n_spans], from [0, 1); a span is taken where its draw is below `share`.
+        is_gold: bool [n_spans], whether a span is a gold entity.
+        share: probability of selecting a span that starts at another word.
+        draws: [n_spans], from [0, 1); such a span is selected if its draw is below `share`.
     """
     is_head = np.zeros(int(spans.first_word.max(initial=-1)) + 1, np.bool_)
     is_head[spans.first_word[is_gold]] = True

@@ -1,10 +1,10 @@
-"""Joint passes: text and markers of one sample together, under a square mask.
+"""Joint passes: text and markers of a sample encoded together, under a square mask.
 
-A sample is a copy of a window's text and the markers of a group of its spans. `TextPass` and `MarkerPass` do the same
-for less where the text sees no marker and no span another; this is for attention where they do (thesis 3.5, ablations
-2a and 2e), and for PL-Marker, which works so.
+A sample is a copy of a window's text and the markers of a group of its spans. Separate passes for text and markers are
+cheaper, but only possible if the text does not attend to markers, nor spans to other spans. Joint passes are for the
+other attention masks (thesis 3.5, ablations 2a and 2e) and for PL-Marker, which uses samples by definition.
 
-Groups are a window's spans in their order, so many a group, whatever else is in a batch and however it is worked off.
+A window's spans are divided into groups of fixed size, in order, independently of the rest of the batch and of chunks.
 """
 
 from typing import NamedTuple
@@ -19,18 +19,20 @@ from spanmarker_core.models.attention import Rows
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.spans.candidates import Spans
 
-#: Samples that go through the encoder at once: each has scores of its length squared, a head.
+#: Samples that go through the encoder at once; each has length² attention scores per head.
 SAMPLES_A_CHUNK = {"cpu": 4, "cuda": 64}
 
 
 class Sampling(NamedTuple):
-    """How samples are made.
+    """The composition of samples.
 
     Attributes:
-        attention: "paired", "text_to_markers" or "all_markers", see `options.SpanMarkerOptions`.
-        group: marker pairs of a sample, at most.
-        text_tokens: places for the text of each sample, which is padded to them, and its markers to 2 · `group`. None
-            pads neither.
+        attention: the attention mask: "paired" (a marker attends to the text, itself and its partner),
+            "text_to_markers" (the text also attends to markers) or "all_markers" (a marker attends to all markers of
+            its sample).
+        group: maximum marker pairs per sample.
+        text_tokens: length to which the text of each sample is padded; its markers are then padded to 2 · `group`. None
+            for no padding.
     """
 
     attention: str
@@ -39,20 +41,21 @@ class Sampling(NamedTuple):
 
 
 class SampledSpans:
-    """The samples of spans [start, end), laid out end to end as items: each its text, then start, end, start, end, ….
+    """The samples of spans [start, end), packed end to end as items: text, then markers start, end, start, end, ….
 
     Args:
         batch: the windows.
-        spans: theirs.
-        start, end: where a sample begins, and where one ends.
-        sampling: how samples are made.
+        spans: their candidate spans.
+        start: first span, which must be the first one of a sample.
+        end: last span plus one, which must be the end of a sample.
+        sampling: the composition of samples.
 
     Attributes:
-        lengths: int64 [n_samples], items of each, padding included.
-        text: int64, items that are text.
-        tokens: int64, the batch's token at each of them.
-        markers: int64 [2 · (end - start)], items that are markers, in the order of the spans.
-        begin: int64 [end - start], the first item of the sample of each span.
+        lengths: int64 [n_samples], number of items of each sample, padding included.
+        text: int64 [n_text], indices of the items that are text.
+        tokens: int64 [n_text], index of the batch's token at each of them.
+        markers: int64 [2 · (end - start)], indices of the items that are markers, in the order of the spans.
+        begin: int64 [end - start], index of the first item in the sample of each span.
     """
 
     def __init__(self, batch: Batch, spans: Spans, start: int, end: int, sampling: Sampling) -> None:
@@ -75,9 +78,13 @@ class SampledSpans:
         self._attention = sampling.attention
 
     def mask(self, device: torch.device) -> Tensor:
-        """Return who sees whom, bool [n_samples, longest, longest]: [i, j] is True where item i sees item j.
+        """Return the attention mask, bool [n_samples, longest, longest]: [i, j] is True if item i attends to item j.
 
-        A window of two tokens and two spans, "paired": text is seen by all, a marker by its pair.
+        Args:
+            device: device of the mask.
+
+        A window of two tokens and two spans with "paired" attention: all items attend to text, and markers to their
+        pair.
 
         >>> offsets = np.array([0, 2])
         >>> spans = Spans(offsets, *[np.zeros(2, np.int64)] * 4)
@@ -103,16 +110,16 @@ class SampledSpans:
             sees_marker = sees_marker & (pair[:, :, None] == pair[:, None, :])
         if self._attention == "text_to_markers":
             sees_marker = sees_marker | is_text[:, :, None]
-        # Padding sees the text too: it must see something, and nothing sees it.
+        # Padding attends to the text, because each row needs at least one item; no item attends to padding.
         return is_text[:, None, :] | (sees_marker & is_marker[:, None, :])
 
 
 class JointPass:
-    """Attention within samples: of text and markers, as a mask says.
+    """Attention within samples of text and markers, under a mask.
 
     Args:
         rows: the samples.
-        mask: bool [n_samples, longest, longest], True where the first item sees the second.
+        mask: bool [n_samples, longest, longest], True where the first item attends to the second.
     """
 
     def __init__(self, rows: Rows, mask: Tensor) -> None:
@@ -120,20 +127,31 @@ class JointPass:
         self._mask = mask[:, None]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
-        """Attend within samples: [items, heads, size] -> the same."""
+        """Attend within samples.
+
+        Args:
+            query: [n_items, heads, size].
+            key: of the same shape.
+            value: of the same shape.
+            scaling: factor for the scores.
+            dropout: dropout rate for the attention weights.
+
+        Returns:
+            A tensor of the same shape.
+        """
         q, k, v = (self._rows.pad(x) for x in (query, key, value))
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=self._mask, dropout_p=dropout, scale=scaling)
         return self._rows.pack(attended)
 
 
 def sample_starts(offsets: np.ndarray, group: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the window and the first span of each sample, int64 each.
+    """Return the window and the first span of each sample, int64 [n_samples] each.
 
     Args:
-        offsets: int64 [n_windows + 1], the spans of window `i` are `offsets[i]:offsets[i + 1]`.
-        group: spans of a sample, at most.
+        offsets: int64 [n_windows + 1]; the spans of window `i` are `offsets[i]:offsets[i + 1]`.
+        group: maximum spans per sample.
 
-    Three windows of 5, 0 and 2 spans, two a sample:
+    Three windows of 5, 0 and 2 spans, with two spans per sample:
 
     >>> window, first = sample_starts(np.array([0, 5, 5, 7]), 2)
     >>> window.tolist(), first.tolist()

@@ -1,6 +1,6 @@
-"""What all architectures share: an encoder that reads the text once, a gate, features of spans, a linear classifier.
+"""The base class of all architectures: an encoder, an optional gate, features of spans, a linear classifier.
 
-Any of them can carry a sequence head too, on the same states (bundling, Ji et al. 2022, section 3.1.4).
+Any architecture can also have a sequence head on the same states (bundling, Ji et al. 2022, section 3.1.4).
 """
 
 from collections.abc import Iterator
@@ -25,22 +25,26 @@ from spanmarker_core.spans.candidates import Spans
 
 
 class SpanNetwork(nn.Module):
-    """An encoder, perhaps a gate, and a linear classifier over features of spans, which an architecture computes.
+    """An encoder, an optional gate, and a linear classifier over features of spans, which the architecture computes.
 
-    With option `output` "tags", entities come from the sequence head, and spans are scored in training only.
+    With option `output` "tags", entities are decoded from the sequence head, and spans are scored in training only.
 
-    Architectures end their `__init__` with `smoke_test()`.
+    The `__init__` of an architecture must end with `smoke_test()`.
 
     Args:
         encoder: a transformers encoder that takes position ids; its attention is replaced.
-        config: labels, options, gate, position offset.
+        config: the model's config.
 
     Attributes:
-        options: what the architecture was told.
-        classifier: features -> logits; not there where an architecture has no features, `feature_size` 0.
-        tags: the sequence head; None without one.
-        text_pass: what reads the text, and keeps of its layers what the spans need.
-        checkpoint_spans: in training, keep no states of spans between the layers; compute them again on the way back.
+        text_pass: class of the pass over the text, which keeps the layers' states that spans need.
+        encoder: the encoder.
+        options: the architecture's options.
+        classifier: linear layer from features to logits; not defined if `feature_size` is 0.
+        outside: column of "O" in the logits.
+        types: int64 [n_types], column of each entity type in the logits.
+        tags: the sequence head; None for a model without one.
+        gate: the gate; None for a model without one.
+        checkpoint_spans: recompute the states of spans in the backward pass instead of storing them.
 
     Raises:
         CoreError: `encoder.no_position_ids`.
@@ -51,7 +55,7 @@ class SpanNetwork(nn.Module):
     def __init__(self, encoder: PreTrainedModel, config: ModelConfig) -> None:
         super().__init__()
         check_encoder(encoder)
-        # A pooler looks at the first token of the batch, which means nothing in a packed one.
+        # A pooler reads the first token of the batch, which is meaningless in a packed batch.
         if getattr(encoder, "pooler", None) is not None:
             encoder.pooler = None
         encoder.config._attn_implementation = ATTENTION
@@ -66,7 +70,7 @@ class SpanNetwork(nn.Module):
             self.classifier = nn.Linear(size, len(config.labels))
             nn.init.normal_(self.classifier.weight, std=self.initializer_range)
             nn.init.zeros_(self.classifier.bias)
-        #: Class of "O", and of each type that tags tell, as columns of the logits.
+        #: Columns of the logits: of "O", and of each entity type.
         self.outside = config.outside_index
         self.types = np.delete(np.arange(len(config.labels)), self.outside)
         self.tags: TagHead | None = None
@@ -81,24 +85,30 @@ class SpanNetwork(nn.Module):
 
     @staticmethod
     def feature_size(options: Any, hidden: int) -> int:
-        """Return how many numbers stand for a span, before the classifier, with states of `hidden` numbers.
+        """Return the size of a span's features; 0 for an architecture that does not classify spans.
 
-        Of an architecture that classifies no spans, 0.
+        Args:
+            options: the architecture's options.
+            hidden: size of the encoder's states.
         """
         raise NotImplementedError
 
     @classmethod
     def from_config(cls, config: ModelConfig) -> Self:
-        """Build the model that a bundle's config describes, with random weights."""
+        """Build the model that a bundle's config describes, with random weights.
+
+        Args:
+            config: the model's config.
+        """
         encoder = encoder_config(config.encoder)
         return cls(AutoModel.from_config(encoder, trust_remote_code=False, attn_implementation="eager"), config)
 
     @torch.no_grad()
     def smoke_test(self) -> None:
-        """Score a span of two tokens, so that an encoder that can't run is refused here and not at the first text.
+        """Score a span of two tokens, to detect an unsuitable encoder before the first text.
 
         Raises:
-            UnusableError: with its own words.
+            UnusableError: the encoder can't run on packed texts; with the encoder's own message.
         """
         self.eval()
         word, token = np.zeros(1, np.int64), torch.tensor([0])
@@ -111,9 +121,14 @@ class SpanNetwork(nn.Module):
     def forward(
         self, batch: Batch, gate_threshold: float | None = None, spans_a_chunk: int | None = None
     ) -> NetworkScores:
-        """Score candidate spans: all of the batch's, or with a threshold those that the gate lets pass.
+        """Score candidate spans: all spans of the batch or, with a threshold, those that pass the gate.
 
-        Where tags give the entities, in use, those of the batch's spans that they make up.
+        If entities are decoded from tags, evaluation mode returns only those spans of the batch that are entities.
+
+        Args:
+            batch: the batch.
+            gate_threshold: minimum probability of the gate; None scores all spans.
+            spans_a_chunk: number of spans per call of `encode_spans`; None for the architecture's default.
         """
         text = self.read(batch)
         spans, kept, gate = batch.spans, None, None
@@ -125,11 +140,11 @@ class SpanNetwork(nn.Module):
         if gate is not None and gate_threshold is not None:
             kept = passing(spans, gate.float().sigmoid().cpu().numpy(), gate_threshold)
             spans = spans.take(kept)
-        # Of no spans too, so that every weight has a part in the outputs, as processes that share gradients expect.
+        # Empty features, so that the outputs always depend on every weight, as distributed training requires.
         logits = [self.classifier(self.no_features(text))]
         for start, end in self.chunks(spans, spans_a_chunk or self.spans_a_chunk(text, spans)):
             if self.checkpoint_spans and self.training:
-                # By chunks, each of which makes its pass anew: passes count layers, and can't be gone through twice.
+                # By chunk, because each chunk creates its own pass: a pass counts layers and can't be reused.
                 features = checkpoint(self.encode_spans, batch, spans, text, start, end, use_reentrant=False)
             else:
                 features = self.encode_spans(batch, spans, text, start, end)
@@ -137,11 +152,22 @@ class SpanNetwork(nn.Module):
         return NetworkScores(torch.cat(logits), kept, gate, tags)
 
     def read(self, batch: Batch) -> TextPass:
-        """Return the text pass that the gate and `encode_spans` go by."""
+        """Return the text pass for the gate and `encode_spans`.
+
+        Args:
+            batch: the batch.
+        """
         return self.encode_text(batch)
 
     def encode_text(self, batch: Batch) -> TextPass:
-        """Run the text of all windows once; keep the last layer's states, and what `text_pass` keeps of the others."""
+        """Encode the text of all windows once.
+
+        Args:
+            batch: the batch.
+
+        Returns:
+            The finished pass, with the states of the last layer.
+        """
         lengths = np.diff(batch.token_offsets)
         positions = np.arange(len(batch.token_ids)) - np.repeat(batch.token_offsets[:-1], lengths)
         text = self.text_pass(Rows(lengths, self.heads, batch.token_ids.device))
@@ -149,36 +175,58 @@ class SpanNetwork(nn.Module):
         return text
 
     def encode_spans(self, batch: Batch, spans: Spans, text: TextPass, start: int, end: int) -> Tensor:
-        """Return features of spans [start, end): [end - start, feature_size]. What an architecture is."""
+        """Return the features of spans, [end - start, feature_size]; this defines an architecture.
+
+        Args:
+            batch: the windows.
+            spans: the spans to score.
+            text: the pass over the text.
+            start: first span.
+            end: last span plus one.
+        """
         raise NotImplementedError
 
     def no_features(self, text: TextPass) -> Tensor:
-        """Return features of no spans, [0, feature_size].
+        """Return an empty tensor of features, [0, feature_size].
 
-        In training they must come by way of every weight that those of spans come by; these reach the classifier alone.
+        In training it must be connected to every weight that features of spans depend on. The default is connected to
+        the classifier only.
+
+        Args:
+            text: the pass over the text.
         """
         return text.states.new_zeros((0, self.classifier.in_features))
 
     def spans_a_chunk(self, text: TextPass, spans: Spans) -> int:
-        """Return how many spans `encode_spans` takes at once, which bounds memory for any number of them."""
+        """Return the number of spans per call of `encode_spans`, which bounds memory for any number of spans.
+
+        Args:
+            text: the pass over the text.
+            spans: the spans to encode.
+        """
         raise NotImplementedError
 
     def chunks(self, spans: Spans, size: int) -> Iterator[tuple[int, int]]:
-        """Yield half-open ranges of about `size` spans that `encode_spans` takes in turn."""
+        """Yield consecutive half-open ranges of spans for `encode_spans`.
+
+        Args:
+            spans: the spans to encode.
+            size: approximate number of spans per range.
+        """
         for start in range(0, len(spans), size):
             yield start, min(start + size, len(spans))
 
     def pretrained_parts(self) -> Iterator[nn.Module]:
-        """Yield the modules that come from a pretrained encoder: the bulk of the work, which int8 replaces."""
+        """Yield the modules of the pretrained encoder, which do most of the work and can be quantised to int8."""
         yield self.encoder
 
     def pretrained_weights(self) -> Iterator[nn.Parameter]:
-        """Yield the weights that come from a pretrained encoder, which learn at its rate."""
+        """Yield the weights of the pretrained encoder, which have their own learning rate."""
         for part in self.pretrained_parts():
             yield from part.parameters()
 
     def _tagged(self, batch: Batch, tags: Tensor) -> NetworkScores:
-        """Return the spans that tags make up, with their probability at their label and the rest at "O"."""
+        """Return the spans decoded from tags, with their probability at their label and the remainder at "O"."""
         assert self.tags is not None
         found = self.tags.decode(tags, batch)
         rows = batch.spans.rows_of(found.first_word, found.last_word)
@@ -188,7 +236,7 @@ class SpanNetwork(nn.Module):
         with np.errstate(divide="ignore"):
             logits[:, self.outside] = np.log1p(-probability)
             logits[np.arange(len(labels)), labels] = np.log(probability)
-        # Finite, and 0 when it is exponentiated.
+        # Finite, with an exponential of 0.
         made = torch.from_numpy(logits.clip(min=-1000.0).astype(np.float32)).to(tags.device)
         return NetworkScores(made, rows[there], None, tags, labels)
 

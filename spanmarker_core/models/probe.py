@@ -1,9 +1,9 @@
-"""Tries an encoder out by numbers: what no config says, such as embeddings that take in the tokens beside them.
+"""A numerical check of encoders for properties that a config does not reveal, such as embeddings that mix neighbours.
 
-`check_encoder` knows the kinds that it was told of. This holds for any: a window's states are the encoder's own,
-whatever lies beside it, and a span's features are the same alone and among others; where spans see each other, alone
-with those of its window. On random weights as on trained ones, in the time of a few short sentences; so it is done
-where a model begins, and not whenever one is loaded.
+The checks in `spanmarker_core.models.encoders` only cover known kinds of encoders. This one works for any: a window's
+states must equal those of the unmodified encoder, regardless of the other windows, and a span's features must be the
+same with and without other spans (or, if spans attend to each other, with and without other windows). Random weights
+suffice. The check takes as long as a few short sentences, so it is run when a model is created, not when it is loaded.
 """
 
 from collections.abc import Sequence
@@ -19,19 +19,20 @@ from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.network import SpanNetwork
 from spanmarker_core.spans.candidates import Spans
 
-#: Largest difference of two states, in parts of the largest one where that is above 1.
+#: Maximum difference between states, relative to the largest state if that is above 1.
 TOLERANCE = 1e-4
-#: Tokens of each window but for special ones, spread over the vocabulary.
+#: Number of tokens per window, without special tokens; the tokens are spread over the vocabulary.
 _LENGTHS = (5, 4)
 
 
 def check_states(network: SpanNetwork, tokenizer: Tokenizer, prefix: Sequence[int], suffix: Sequence[int]) -> None:
-    """Refuse an encoder whose states depend on what they must not see.
+    """Check that the states of windows and spans don't depend on other windows or spans.
 
     Args:
-        network: with the weights that it will have, on a CPU, in float32.
-        tokenizer: the encoder's; one window holds every token that it treats apart, since texts may spell them.
-        prefix, suffix: ids around each window.
+        network: the network with its initial weights, on a CPU, in float32.
+        tokenizer: the encoder's tokenizer; one window holds all its added tokens, because they may occur in texts.
+        prefix: ids of the special tokens before each window's text.
+        suffix: ids of the special tokens after each window's text.
 
     Raises:
         CoreError: `encoder.not_independent`.
@@ -50,8 +51,8 @@ def check_states(network: SpanNetwork, tokenizer: Tokenizer, prefix: Sequence[in
 
 
 def _compare(network: SpanNetwork, windows: list[Tensor]) -> None:
-    """Compare text and spans of windows, together and alone."""
-    # Over the edges of a window and in the midst of it.
+    """Compare the states of text and spans in one batch with those computed separately."""
+    # Spans at the edges of a window and inside it.
     pairs = [[(0, 0), (0, len(window) - 1), (1, 2)] for window in windows]
     together = network.encode_text(_batch(windows, pairs))
     alone = [_own_states(network, window) for window in windows]
@@ -72,14 +73,14 @@ def _compare(network: SpanNetwork, windows: list[Tensor]) -> None:
 def _hold(name: str, whose: str, found: Tensor, expected: Tensor) -> None:
     size = max(1.0, float(expected.abs().max()))
     difference = float((found - expected).abs().max())
-    if not difference <= TOLERANCE * size:  # nor NaN
+    if not difference <= TOLERANCE * size:  # also True for NaN
         raise CoreError(
             "encoder.not_independent", encoder=name, states=whose, found=f"{difference:.2g}", limit=f"{TOLERANCE:g}"
         )
 
 
 def _own_states(network: SpanNetwork, window: Tensor) -> Tensor:
-    """Return the states that the encoder gives a window with its own attention: [n_tokens, hidden]."""
+    """Return the encoder's states for a window with its original attention: [n_tokens, hidden]."""
     encoder = network.encoder
     ours = encoder.config._attn_implementation
     encoder.config._attn_implementation = "eager"
@@ -91,7 +92,7 @@ def _own_states(network: SpanNetwork, window: Tensor) -> Tensor:
 
 
 def _batch(windows: list[Tensor], pairs: list[list[tuple[int, int]]]) -> Batch:
-    """Return windows of one-token words and the spans named by their first and last."""
+    """Return a batch of windows of one-token words, with spans given as (first word, last word)."""
     offsets = np.cumsum([0, *map(len, windows)])
     tokens = torch.arange(int(offsets[-1]))
     edges = np.array([pair for its_pairs in pairs for pair in its_pairs]).T

@@ -1,7 +1,7 @@
-"""SeqNER: words tagged by a softmax or a CRF, and entities put together from tags (Ji et al. 2022, section 3.1.2).
+"""SeqNER: words tagged by a softmax or a CRF, and entities decoded from the tags (Ji et al. 2022, section 3.1.2).
 
-It scores no spans. Of the entities that its tags make up it returns those that are candidate spans: up to
-`entity_max_length` words of one sentence, with a token at either edge.
+It does not score spans. It returns those decoded entities that are candidate spans: up to `entity_max_length` words
+of one sentence, with a token at both edges.
 """
 
 from typing import Any
@@ -17,7 +17,16 @@ from spanmarker_core.models.network import SpanNetwork
 
 
 class SeqNerModel(SpanNetwork):
-    """An encoder and a sequence head."""
+    """An encoder with a sequence head.
+
+    Args:
+        encoder: a transformers encoder that takes position ids.
+        config: the model's config.
+
+    Raises:
+        CoreError: `encoder.no_position_ids`.
+        UnusableError: the encoder can't run on packed texts.
+    """
 
     text_pass = StatesPass
 
@@ -27,13 +36,24 @@ class SeqNerModel(SpanNetwork):
 
     @staticmethod
     def feature_size(options: Any, hidden: int) -> int:
-        """Return 0: spans have no features."""
+        """Return 0: spans don't have features.
+
+        Args:
+            options: unused.
+            hidden: unused.
+        """
         return 0
 
     def forward(
         self, batch: Batch, gate_threshold: float | None = None, spans_a_chunk: int | None = None
     ) -> NetworkScores:
-        """Tag the words; in use, return the candidate spans that the tags make up. In training no span is scored."""
+        """Tag the words; in evaluation mode, return the candidate spans decoded from the tags.
+
+        Args:
+            batch: the batch.
+            gate_threshold: unused.
+            spans_a_chunk: unused.
+        """
         assert self.tags is not None
         tags = self.tags.emissions(self.encode_text(batch).states, batch)
         if not self.training:

@@ -1,13 +1,13 @@
 """SpanMarker: spans classified through pairs of levitated markers (Aarsen 2023, the thesis, chapter 2).
 
-For a candidate span, a `<start>` marker carries the position id of its first token and an `<end>`
-marker that of its last. Their final states, concatenated, go through one linear layer.
+For a candidate span, a `<start>` marker has the position id of its first token and an `<end>` marker that
+of its last token. Their final states, concatenated, go through one linear layer.
 
-Two things of our own make it cheaper, both settled in training and told by the bundle. With a gate, spans whose
-edges it turns away get no markers. With `pair_layers`, partners attend to each other in the top layers only: below,
-a marker depends on its own word alone, and one start and one end marker a word stand for all spans.
+Two additions to the thesis reduce the cost; both are chosen in training and stored in the bundle. With a gate,
+spans with rejected edges get no markers. With `pair_layers`, partners attend to each other in the top layers only:
+below these, a marker depends only on its own word, so one start and one end marker per word serve all spans.
 
-The thesis's ablations and experiments (3.5) are options, all off: see `options.SpanMarkerOptions`.
+The thesis's ablations and experiments (3.5) are options, all off by default.
 """
 
 from collections.abc import Iterator
@@ -29,12 +29,12 @@ from spanmarker_core.models.joint import SAMPLES_A_CHUNK, JointPass, SampledSpan
 from spanmarker_core.models.network import SpanNetwork
 from spanmarker_core.spans.candidates import Spans
 
-#: What bounds the marker pairs that go through the encoder at once, and so memory for any number of spans: the scores
-#: of a head, pairs times text tokens, which should stay in the caches of a CPU, and the pairs themselves, at least and
-#: at most. Measured on documents of 400 tokens and sentences of 30; a GPU has thousands of units to fill.
+#: Limits for the marker pairs that go through the encoder at once, which bound memory for any number of spans: scores
+#: per attention head (pairs times text tokens), which should fit in the caches of a CPU, and minimum and maximum pairs.
+#: Tuned on documents of 400 tokens and sentences of 30 tokens; a GPU needs larger chunks to be fully used.
 SCORES_A_CHUNK = {"cpu": 50_000, "cuda": 8_000_000}
 PAIRS_A_CHUNK = {"cpu": (128, 1024), "cuda": (1024, 16384)}
-#: How much larger a chunk is where markers pair late: what chunks have in common, the single markers, is made anew.
+#: Factor for the chunk size if markers pair late, because each chunk recomputes its single markers.
 LATE_FACTOR = 4
 
 
@@ -42,31 +42,31 @@ class SpanMarkerModel(SpanNetwork):
     """An encoder whose text pass is shared by any number of marker pairs, and a linear classifier.
 
     Args:
-        encoder: has rows for both markers in its embedding matrix.
-        config: says which rows, and in which top layers partners attend to each other.
+        encoder: an encoder with rows for both markers in its embedding matrix.
+        config: the model's config, with the ids of the markers.
 
     Raises:
         CoreError: `encoder.no_position_ids`.
-        UnusableError: if the encoder can't run, or can't pair late.
+        UnusableError: the encoder can't run on packed texts, or does not support `pair_layers`.
     """
 
     def __init__(self, encoder: PreTrainedModel, config: ModelConfig) -> None:
         super().__init__(encoder, config)
         pair_layers, n_layers = config.pair_layers, encoder.config.num_hidden_layers
-        #: First layer that pairs; None where all do.
+        #: First layer in which partners attend to each other; None for all layers.
         self.pair_from: int | None = None
         if pair_layers is not None and pair_layers > n_layers:
             raise UnusableError(f"pair_layers is {pair_layers}, and the encoder has {n_layers} layers")
         if pair_layers is not None and pair_layers < n_layers:
             layers = encoder_layers(encoder, "pair_layers")
-            # With no layer to pair in, the markers are put together after the last.
+            # With `pair_layers` 0, the markers are paired after the last layer.
             self.pair_from = len(layers) - pair_layers
             if pair_layers:
                 pair_late(layers[self.pair_from])
         self.markers: Tensor
         markers = torch.tensor([config.start_marker_id, config.end_marker_id])
         self.register_buffer("markers", markers, persistent=False)
-        #: How samples are made, where text and markers go through the encoder together.
+        #: Composition of samples; None unless text and markers go through the encoder together.
         self.sampling = self._sampling(config)
         self.widths: nn.Embedding | None = None
         if self.options.width_size:
@@ -79,18 +79,32 @@ class SpanMarkerModel(SpanNetwork):
 
     @staticmethod
     def feature_size(options: Any, hidden: int) -> int:
-        """Return how many numbers stand for a span: states of both markers, of both edges if told so, its length."""
+        """Return the size of a span's features: states of both markers, optionally of both edges, and its length.
+
+        Args:
+            options: the architecture's options.
+            hidden: size of the encoder's states.
+        """
         return (4 if options.text_features else 2) * hidden + options.width_size
 
     def no_features(self, text: TextPass) -> Tensor:
-        """Return features of no spans, [0, feature_size], through the encoder and the embedding of lengths."""
+        """Return an empty tensor of features, [0, feature_size], connected to the encoder and the length embedding.
+
+        Args:
+            text: the pass over the text.
+        """
         states = text.states[:0, :1].expand(0, self.classifier.in_features - self.options.width_size)
         if self.widths is None:
             return states
         return torch.cat([states, self.widths(torch.zeros(0, dtype=torch.int64, device=states.device))], dim=-1)
 
     def spans_a_chunk(self, text: TextPass, spans: Spans) -> int:
-        """Return how many marker pairs go through the encoder at once."""
+        """Return the number of marker pairs that go through the encoder at once.
+
+        Args:
+            text: the pass over the text.
+            spans: the spans to encode.
+        """
         device, longest = self.markers.device.type, text.rows.shape[2]
         if self.sampling is not None:
             return SAMPLES_A_CHUNK[device] * self.sampling.group
@@ -99,7 +113,12 @@ class SpanMarkerModel(SpanNetwork):
         return pairs if self.pair_from is None else LATE_FACTOR * pairs
 
     def chunks(self, spans: Spans, size: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of spans that `encode_spans` takes at once; samples stay whole."""
+        """Yield half-open ranges of spans for `encode_spans`, without dividing samples.
+
+        Args:
+            spans: the spans to encode.
+            size: approximate number of spans per range.
+        """
         if self.sampling is None:
             yield from super().chunks(spans, size)
             return
@@ -109,10 +128,17 @@ class SpanMarkerModel(SpanNetwork):
             yield from pairwise(edges)
 
     def encode_spans(self, batch: Batch, spans: Spans, text: TextPass, start: int, end: int) -> Tensor:
-        """Run the marker pairs of spans [start, end) -> their features, [end - start, feature_size].
+        """Run the marker pairs of spans and return their features, [end - start, feature_size].
 
-        Those are the states of start, then end; the states of the span's first and last token, if told so; and the
-        embedding of its length.
+        Features are the states of the start and the end marker; with `text_features`, those of the span's first and
+        last token; with `width_size`, the embedding of its length.
+
+        Args:
+            batch: the windows.
+            spans: the spans to score.
+            text: the pass over the text.
+            start: first span.
+            end: last span plus one.
         """
         offsets, device = spans.offsets, text.states.device
         first = int(np.searchsorted(offsets, start, "right")) - 1
@@ -135,7 +161,7 @@ class SpanMarkerModel(SpanNetwork):
         if self.options.text_features:
             features.append(states[on_device((begin[:, None] + tokens).ravel(), device)].view(end - start, -1))
         if self.widths is not None:
-            # Where a model is tried out there are longer spans than those that it learns.
+            # The probe of a new model uses longer spans than training does.
             words = spans.last_word[start:end] - spans.first_word[start:end]
             features.append(self.widths(on_device(np.minimum(words, self.widths.num_embeddings - 1), device)))
         return torch.cat(features, dim=-1) if len(features) > 1 else features[0]
@@ -146,9 +172,11 @@ class SpanMarkerModel(SpanNetwork):
         """Run marker pairs over the text pass: [2 · n_spans, hidden].
 
         Args:
-            windows: half-open range of the windows that the spans are in.
-            spans_a_window: of each of them.
-            tokens: [2 · n_spans], where each start and end marker is, in the window.
+            batch: the windows.
+            text: the pass over the text.
+            windows: half-open range of the windows of the spans.
+            spans_a_window: number of spans in each of them.
+            tokens: [2 · n_spans], position of each start and end marker in its window.
         """
         first, last = windows
         device = text.states.device
@@ -164,7 +192,7 @@ class SpanMarkerModel(SpanNetwork):
                 partner=attention not in ("no_diagonal", "no_partner"),
             )
             return self._encode(self._marker_ids(kinds), tokens, marker_pass)
-        # One marker of a kind a word: numbered so that a window's are next to each other.
+        # One start and one end marker per token, numbered so that those of a window are adjacent.
         window = np.repeat(np.arange(last - first), 2 * spans_a_window)
         longest = int(np.diff(batch.token_offsets)[first:last].max())
         keys, members = np.unique((window * longest + tokens) * 2 + kinds, return_inverse=True)
@@ -176,7 +204,7 @@ class SpanMarkerModel(SpanNetwork):
         return states if marker_pass.paired else marker_pass.pair_up(states[None])[0]
 
     def _join(self, batch: Batch, samples: SampledSpans, tokens: np.ndarray) -> Tensor:
-        """Run text and markers of samples together: states of all their items."""
+        """Run the text and markers of samples together and return the states of all items."""
         device = batch.token_ids.device
         rows = Rows(samples.lengths, self.heads, device)
         n_items = int(rows.offsets[-1])
@@ -197,18 +225,21 @@ class SpanMarkerModel(SpanNetwork):
 def _random_positions(
     batch: Batch, windows: tuple[int, int], spans_a_window: np.ndarray, tokens: np.ndarray
 ) -> np.ndarray:
-    """Return a place in the window for each marker, int64 [n_spans, 2], drawn by the window's tokens and the span.
+    """Return a random position in the window for each marker, int64 [n_spans, 2].
+
+    Positions depend only on the tokens of the window and on the span.
 
     Args:
-        windows: half-open range of the windows that the spans are in.
-        spans_a_window: of each of them.
-        tokens: [n_spans, 2], where the spans are in their windows.
+        batch: the windows.
+        windows: half-open range of the windows of the spans.
+        spans_a_window: number of spans in each of them.
+        tokens: [n_spans, 2], first and last token of each span in its window.
     """
     offsets = batch.token_offsets[windows[0] : windows[1] + 1]
     lengths = np.diff(offsets)
     ids = batch.token_ids[int(offsets[0]) : int(offsets[-1])].cpu().numpy()
     place = np.arange(len(ids)) - np.repeat(offsets[:-1] - offsets[0], lengths)
-    # Sums of hashes, which wrap around: equal for equal windows, whatever lies beside them.
+    # Sums of hashes, which wrap around: equal for equal windows, regardless of the other windows.
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed(ids, place))])
     window = np.repeat(np.diff(sums[offsets - offsets[0]]), spans_a_window)
     draws = uniform(window[:, None], tokens[:, :1], tokens[:, 1:], np.arange(2))

@@ -1,16 +1,16 @@
-"""SpanNER: spans classified from the states of their own words, and an embedding of their length.
+"""SpanNER: spans classified from the states of their words and an embedding of their length.
 
-With e_i and e_j for the first and the last word, e_0 for the window's first token, such as [CLS], and W for the length
-in words, a span's representation is (Ji et al. 2022, equations 13 to 15)
+With e_i and e_j for the states of the first and the last word, e_0 for those of the window's first token, such as
+[CLS], and W for the embedding of the length in words, a span's representation is (Ji et al. 2022, equations 13 to 15)
 
     boundary    [e_i; e_j; W]
     pooling     [max(e_i … e_j); e_0; W]
     hybrid      [e_i; e_j; max(e_i … e_j); e_0; W]
 
-One linear layer classifies it, or two with GELU between. A word's states are the maximum of its tokens' (equation 3),
-or at the edges those of the first and the last token (Fu et al. 2021, github.com/neulab/SpanNER).
+It is classified by one linear layer, or by two with GELU between them. The states of a word are the maximum over its
+tokens (equation 3) or, at the edges, those of the first and the last token (Fu et al. 2021, github.com/neulab/SpanNER).
 
-SmartSpanner is this with the library's gate, trained to tell entities' first words.
+SmartSpanner is this model with the gate, trained to predict the first words of entities.
 """
 
 from typing import Any
@@ -27,19 +27,24 @@ from spanmarker_core.models.network import SpanNetwork
 from spanmarker_core.models.word_states import range_max, word_maxima
 from spanmarker_core.spans.candidates import Spans
 
-#: Numbers that stand for the spans of a chunk, which bounds memory for any number of spans.
+#: Total size of the representations in a chunk, which bounds memory for any number of spans.
 NUMBERS_A_CHUNK = {"cpu": 1 << 22, "cuda": 1 << 26}
 
 
 class SpanNerModel(SpanNetwork):
-    """An encoder, representations of spans made of its states, and a classifier of one layer or two.
+    """An encoder, span representations built from its states, and a classifier of one or two layers.
 
     Args:
-        encoder, config: as of every `SpanNetwork`. Lengths beyond `entity_max_length` share the last embedding.
+        encoder: a transformers encoder that takes position ids.
+        config: the model's config. Lengths beyond `entity_max_length` share the last embedding.
 
     Attributes:
-        widths: embeddings of lengths, row `i` that of `i + 1` words.
-        hidden: the layer before the classifier, whose outputs are the features; None where the representation is.
+        widths: embeddings of lengths, row `i` for `i + 1` words.
+        hidden: the layer before the classifier, whose outputs are the features; None if the representation is.
+
+    Raises:
+        CoreError: `encoder.no_position_ids`.
+        UnusableError: the encoder can't run on packed texts.
     """
 
     text_pass = StatesPass
@@ -58,7 +63,12 @@ class SpanNerModel(SpanNetwork):
 
     @classmethod
     def feature_size(cls, options: Any, hidden: int) -> int:
-        """Return how many numbers stand for a span: those of its representation, or of the layer after it."""
+        """Return the size of a span's features: that of its representation, or of the layer after it.
+
+        Args:
+            options: the architecture's options.
+            hidden: size of the encoder's states.
+        """
         size = cls._representation_size(options, hidden)
         return size if options.mlp_layers == 1 else options.mlp_size or size
 
@@ -67,12 +77,20 @@ class SpanNerModel(SpanNetwork):
         return (4 if options.representation == "hybrid" else 2) * hidden + options.width_size
 
     def encode_spans(self, batch: Batch, spans: Spans, text: TextPass, start: int, end: int) -> Tensor:
-        """Return features of spans [start, end): [end - start, feature_size]."""
+        """Return the features of spans, [end - start, feature_size].
+
+        Args:
+            batch: the windows.
+            spans: the spans to score.
+            text: the pass over the text.
+            start: first span.
+            end: last span plus one.
+        """
         device = text.states.device
         windows = np.searchsorted(spans.offsets, np.arange(start, end), "right") - 1
         begin = batch.token_offsets[windows]
         first_word, last_word = spans.first_word[start:end], spans.last_word[start:end]
-        # What these spans take of the batch: the tokens of their windows, and the words from the first to the last.
+        # The part of the batch that these spans need: the tokens of their windows, and the words from first to last.
         tokens = slice(int(begin[0]), int(batch.token_offsets[windows[-1] + 1]))
         low, high = int(first_word[0]), int(last_word.max()) + 1
         states = text.states[tokens]
@@ -97,13 +115,22 @@ class SpanNerModel(SpanNetwork):
         return self._layered(torch.cat([*parts, widths], dim=-1))
 
     def no_features(self, text: TextPass) -> Tensor:
-        """Return features of no spans, [0, feature_size], through states, lengths and the layer after them."""
+        """Return an empty tensor of features, [0, feature_size], connected to all weights.
+
+        Args:
+            text: the pass over the text.
+        """
         widths = self.widths(torch.zeros(0, dtype=torch.int64, device=text.states.device))
         parts = 4 if self.options.representation == "hybrid" else 2
         return self._layered(torch.cat([text.states[:0]] * parts + [widths], dim=-1))
 
     def spans_a_chunk(self, text: TextPass, spans: Spans) -> int:
-        """Return how many representations are made at once."""
+        """Return the number of spans that are represented at once.
+
+        Args:
+            text: the pass over the text.
+            spans: the spans to encode.
+        """
         size = self._representation_size(self.options, text.states.shape[1])
         return max(1, NUMBERS_A_CHUNK[text.states.device.type] // size)
 

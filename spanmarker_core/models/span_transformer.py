@@ -1,16 +1,16 @@
-"""The span Transformer of DSpERT (Zhu et al. 2023, section 3): spans climb the encoder's layers beside its tokens.
+"""The span Transformer of DSpERT (Zhu et al. 2023, section 3): encoder layers applied to spans as well as tokens.
 
 At each layer a span's state is the only query, over the keys and values of the span's own tokens (equation 3):
 
     s^l = SpanTrBlock(s^(l-1), H^(l-1)[span], H^(l-1)[span])
 
-A block is an encoder layer as it is, run on the tokens' states H^(l-1) and the spans' s^(l-1) packed end to end, with
-an attention of its own: its projections make the keys and values of tokens and the queries of spans, wherever a kind of
-encoder has them and its norms, and the rows of tokens come out unused. Beside the paper's work that is a row a token,
-where the spans of up to K tokens are K rows a token.
+A block is an unmodified encoder layer with its attention replaced, run on the tokens' states H^(l-1) and the spans'
+states s^(l-1), packed end to end. Its projections produce the keys and values of tokens and the queries of spans,
+wherever the encoder has its projections and norms; the output rows of tokens are not used. Compared with the paper,
+this is one extra row per token, while the spans of up to K tokens are K rows per token.
 
-Spans that begin at one token share its gather of keys and values, so that a layer's memory grows with K·T and not with
-K²·T, and its attention is small dense products, K rows a token over K keys: the paper's O(K²Td + KTd²).
+Spans that begin at the same token share one gather of keys and values, so that a layer's memory grows with K·T and not
+with K²·T, and attention consists of small dense products, K rows per token over K keys: the paper's O(K²Td + KTd²).
 """
 
 import copy
@@ -29,11 +29,14 @@ from spanmarker_core.models.encoders import encoder_layers
 
 
 class LayeredText(StatesPass):
-    """Attention of text within its own window; keeps what layers are given in place of their keys and values.
+    """Attention of text within its window that keeps the inputs of layers instead of their keys and values.
+
+    Args:
+        rows: the windows.
 
     Attributes:
-        inputs: what each layer that a span Transformer runs was given: states, [n_tokens, hidden], and all else.
-        top: [n_tokens, size], what a model without a span Transformer aggregates.
+        inputs: inputs of each layer that a span Transformer runs: states, [n_tokens, hidden], and the other arguments.
+        top: [n_tokens, size], the states that a model without a span Transformer aggregates.
     """
 
     top: Tensor
@@ -46,21 +49,22 @@ class LayeredText(StatesPass):
 def _keep_inputs(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     text = kwargs.get("levitated")
     if isinstance(text, LayeredText):
-        # But for the pass itself, which would hold on to all states in a circle.
+        # Without the pass itself, which would keep all states alive in a reference cycle.
         others = {name: value for name, value in kwargs.items() if value is not text}
         text.inputs.append((args[0][0], args[1:], others))
 
 
 class SpanAttention:
-    """Attention of spans over their own tokens, for the packed rows of some tokens and then the spans.
+    """Attention of spans over their own tokens, for rows of tokens followed by rows of spans.
 
     Args:
-        first, last: int64 [n_spans], inclusive, into the packed text; at least one, in the order of their first token.
+        first: int64 [n_spans], first token of each span in the packed text, in increasing order; at least one span.
+        last: int64 [n_spans], last token, inclusive.
         heads: attention heads.
-        device: where the tensors are.
+        device: device of the tensors.
 
     Attributes:
-        tokens: int64 [n], places in the packed text of the tokens that any span has: the rows before those of spans.
+        tokens: int64 [n], positions in the packed text of all tokens of spans: the rows before those of spans.
     """
 
     def __init__(self, first: np.ndarray, last: np.ndarray, heads: int, device: torch.device) -> None:
@@ -77,7 +81,7 @@ class SpanAttention:
         column = np.arange(longest)
         keys = row_of_token[np.minimum(begin[:, None] + column, end[:, None] - 1)]
         self._queries = Rows(sizes, heads, device)
-        # Unused places of a row repeat its first span, as `Rows` does.
+        # Padding of a row repeats its first span, as in `Rows`.
         place = np.arange(self._queries.shape[2])
         span = groups[:, None] + np.where(place < sizes[:, None], place, 0)
         sees = column < (last - first + 1)[span][..., None]
@@ -87,7 +91,18 @@ class SpanAttention:
         self._sees = on_device(sees[:, None], device)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
-        """Attend from spans: [tokens + spans, heads, size] -> the same, zeros for tokens."""
+        """Attend from spans to their tokens.
+
+        Args:
+            query: [n_tokens + n_spans, heads, size].
+            key: of the same shape.
+            value: of the same shape.
+            scaling: factor for the scores.
+            dropout: dropout rate for the attention weights.
+
+        Returns:
+            A tensor of the same shape, with zeros for tokens.
+        """
         n_tokens = len(self.tokens)
         q = self._queries.pad(query[n_tokens:])
         k, v = (x.index_select(0, self._keys).view(*self._shape, *x.shape[1:]).transpose(1, 2) for x in (key, value))
@@ -97,21 +112,21 @@ class SpanAttention:
 
 
 class SpanTransformer(nn.Module):
-    """The top layers of an encoder as a span Transformer: copies of them that learn apart, or they themselves.
+    """The top layers of an encoder as a span Transformer: separately trained copies, or the layers themselves.
 
     Args:
-        encoder: its layers keep their inputs from now on, for texts that `LayeredText` reads.
-        n_layers: how many of the top ones; at least 1.
-        share_weights: run the encoder's own layers in place of copies.
+        encoder: the encoder. A hook is added to its layers that records their inputs for a `LayeredText`.
+        n_layers: number of top layers; at least 1.
+        share_weights: run the encoder's own layers instead of copies.
         position_offset: position id of a text's first token.
 
     Attributes:
-        layers: the copies; none with shared weights.
-        norm: a copy of what the encoder has after its last layer, if it has that and it is copied.
+        layers: the copies; empty with shared weights.
+        norm: a copy of the module after the encoder's last layer; None without such a module or with shared weights.
 
     Raises:
-        UnusableError: if it has no list of layers, or too few; if they turn tokens by their places, which spans don't
-            have; if what comes after them isn't one module.
+        UnusableError: the encoder has no list of layers or too few; its layers rotate queries and keys by position,
+            which spans don't have; or its last layer is followed by more than one module.
     """
 
     def __init__(self, encoder: PreTrainedModel, n_layers: int, share_weights: bool, position_offset: int) -> None:
@@ -125,13 +140,22 @@ class SpanTransformer(nn.Module):
         if not share_weights:
             self.layers = nn.ModuleList(copy.deepcopy(layer) for layer in top)
             self.norm = copy.deepcopy(norm)
-        # In a tuple, where they are no parts of this module.
+        # A tuple, so that they aren't registered as submodules.
         self._shared = (top, norm) if share_weights else None
         for layer in top:
             layer.register_forward_pre_hook(_keep_inputs, with_kwargs=True)
 
     def forward(self, states: Tensor, attention: SpanAttention, text: LayeredText) -> Tensor:
-        """Lead spans through the layers: [n_spans, hidden] -> the same."""
+        """Run spans through the layers.
+
+        Args:
+            states: [n_spans, hidden], initial states of the spans.
+            attention: attention of these spans.
+            text: the finished pass over the text.
+
+        Returns:
+            Final states, [n_spans, hidden].
+        """
         layers, norm = self._shared or (self.layers, self.norm)
         for layer, (token_states, args, kwargs) in zip(layers, text.inputs, strict=True):
             tokens = token_states.index_select(0, attention.tokens)
@@ -142,7 +166,7 @@ class SpanTransformer(nn.Module):
 
 @torch.no_grad()
 def _norm_after(encoder: PreTrainedModel, layers: nn.ModuleList, position_offset: int) -> nn.Module | None:
-    """Return what the encoder applies to the output of its last layer, found by running it on two tokens."""
+    """Return the module that the encoder applies after its last layer, found by running it on two tokens."""
     calls: list[tuple[nn.Module, dict[str, Any], Tensor, Tensor]] = []
 
     def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:

@@ -1,10 +1,10 @@
-"""A sequence head: BIO tags of words, and entities put together from them (SeqNER; Ji et al. 2022, section 3.1.2).
+"""The sequence head: BIO tags of words, and decoding of tags into entities (SeqNER; Ji et al. 2022, section 3.1.2).
 
-Of m types there are 2m + 1 tags: 0 is O, 1 + 2c begins an entity of type number c (B), 2 + 2c goes on in one (I). Types
-are a model's labels without "O", in their order.
+For m types there are 2m + 1 tags: 0 is O, 1 + 2c begins an entity of type number c (B), 2 + 2c continues one (I). Types
+are the model's labels without "O", in the same order.
 
-Words without a token, such as a zero-width space, have no states of their own: they have no tag, and the words around
-them are neighbours.
+Words without a token, such as a zero-width space, don't have states: they have no tag, and the words before and after
+them count as neighbours.
 """
 
 from typing import NamedTuple
@@ -20,11 +20,12 @@ from spanmarker_core.models.word_states import word_maxima
 
 
 class TaggedSpans(NamedTuple):
-    """Entities that tags make up, by their first words.
+    """Entities decoded from tags, sorted by first word.
 
     Attributes:
-        first_word, last_word: int64 [n], inclusive, into the batch's words.
-        type_number: int64 [n].
+        first_word: int64 [n], index into the batch's words.
+        last_word: int64 [n], inclusive.
+        type_number: int64 [n], number of the type.
         probability: float64 [n], see `TagHead.decode`.
     """
 
@@ -35,14 +36,14 @@ class TaggedSpans(NamedTuple):
 
 
 class TagHead(nn.Module):
-    """Words' states, one linear layer (equation 5), and a softmax a word (6, 7) or a CRF over a sentence (8 to 11).
+    """A linear layer over words' states (equation 5), and a softmax per word (6, 7) or a CRF per sentence (8 to 11).
 
     Args:
-        hidden: width of the encoder's states.
-        n_types: entity types, m.
+        hidden: size of the encoder's states.
+        n_types: number of entity types, m.
         kind: "softmax" or "crf".
-        dropout: of the words' states, in training.
-        spread: standard deviation of the linear layer's first weights.
+        dropout: dropout rate for the words' states.
+        spread: standard deviation of the linear layer's initial weights.
     """
 
     def __init__(self, hidden: int, n_types: int, kind: str, dropout: float = 0.1, spread: float = 0.02) -> None:
@@ -55,11 +56,11 @@ class TagHead(nn.Module):
         self.crf = Crf(n_tags) if kind == "crf" else None
 
     def emissions(self, states: Tensor, batch: Batch) -> Tensor:
-        """Return what each tag's score is at each word, before transitions: [n_words, n_tags].
+        """Return the score of each tag at each word, without transitions: [n_words, n_tags].
 
         Args:
-            states: [n_tokens, hidden], the encoder's output over the packed text.
-            batch: says where the words are.
+            states: [n_tokens, hidden], the encoder's output for the packed text.
+            batch: the batch.
         """
         words = word_maxima(states, batch.first_token, batch.last_token)
         emissions: Tensor = self.output(self.dropout(words))
@@ -68,12 +69,12 @@ class TagHead(nn.Module):
     def loss(self, emissions: Tensor, tags: Tensor, chains: np.ndarray) -> Tensor:
         """Return the sum of the losses of all `units`: a scalar.
 
-        Cross-entropy of the words that have a tag, or the negative log-likelihood of the chains.
+        The loss is the cross-entropy of words with a tag, or the negative log-likelihood of chains.
 
         Args:
             emissions: [n_words, n_tags].
-            tags: int64 [n_words], -100 where a word has none.
-            chains: int64 [n_words], the chain that each of the others is in: from 0, rising, -1 in none.
+            tags: int64 [n_words], -100 for a word without a tag.
+            chains: int64 [n_words], number of the chain of each word, from 0, increasing; -1 for a word without a tag.
         """
         if self.crf is None:
             emissions = emissions.to(torch.promote_types(emissions.dtype, torch.float32))
@@ -83,25 +84,30 @@ class TagHead(nn.Module):
         return self.crf.negative_log_likelihood(emissions[rows], tags[rows], ragged_offsets(np.bincount(chains[words])))
 
     def units(self, tags: Tensor, chains: np.ndarray) -> int:
-        """Return what `loss` is the sum over: words with a tag of a softmax, chains of a CRF."""
+        """Return the number of terms in the sum of `loss`: words with a tag for a softmax, chains for a CRF.
+
+        Args:
+            tags: int64 [n_words], -100 for a word without a tag.
+            chains: int64 [n_words], number of the chain of each word; -1 for a word without a tag.
+        """
         return int((tags >= 0).sum()) if self.crf is None else int(chains.max(initial=-1)) + 1
 
     @torch.no_grad()
     def decode(self, emissions: Tensor, batch: Batch) -> TaggedSpans:
-        """Return the entities of the best tags that begin at words which their window owns.
+        """Return the entities of the best tags that begin at words owned by their window.
 
-        The probability of an entity is that of its words' tags under the head: the product of theirs for a softmax;
-        for a CRF the sum of the probabilities of all chains that have these tags at these words. Neither asks
-        what the word after it is tagged.
+        The probability of an entity is that of its words' tags: for a softmax the product of their probabilities;
+        for a CRF the sum of the probabilities of all chains with these tags at these words. Neither depends on
+        the tag of the following word.
 
         Args:
             emissions: [n_words, n_tags].
-            batch: says what is a sentence in a window, which words are owned, and which have a token.
+            batch: the batch.
         """
-        # Below, words are counted among those with a token.
+        # From here on, word indices count only words with a token.
         words = np.flatnonzero(batch.has_token)
         runs = ragged_offsets(batch.has_token)[batch.runs]
-        # Sums over chains of any length, of which differences are taken; a fraction of the encoder's work.
+        # Double precision, because differences are taken of sums over chains of any length; the cost is small.
         emissions = emissions[on_device(words, emissions.device)].double()
         tags = emissions.argmax(dim=-1) if self.crf is None else self.crf.best(emissions, runs)
         first, last, type_number = join_tags(tags.cpu().numpy(), runs, batch.continues)
@@ -119,9 +125,9 @@ class TagHead(nn.Module):
     def _log_probability(
         self, emissions: Tensor, tags: Tensor, runs: np.ndarray, first: np.ndarray, last: np.ndarray
     ) -> Tensor:
-        """Return what `Crf.log_probability` does, by the runs alone that have one of the spans: [n_spans]."""
+        """Return `Crf.log_probability` for each span, [n_spans], computed only for runs that contain spans."""
         assert self.crf is not None
-        # The two passes over a chain cost several times what its best tags do, and many sentences have no entity.
+        # The two passes over a chain cost several times as much as its best tags, and many sentences lack entities.
         taken, place = np.unique(np.searchsorted(runs, first, "right") - 1, return_inverse=True)
         words, offsets = ragged_take(runs, taken)
         shift = (offsets[:-1] - runs[taken])[place]
@@ -130,17 +136,18 @@ class TagHead(nn.Module):
 
 
 def join_tags(tags: np.ndarray, runs: np.ndarray, continues: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the entities that tags make up: (first word, last word, type number), int64 [n] each.
+    """Decode tags into entities: (first word, last word, type number), int64 [n] each.
 
-    A B and the I of its type that follow. An I that continues nothing begins an entity, as in conlleval and seqeval;
-    but where a run continues its sentence, one at its first word goes on in an entity that begins out of sight.
+    An entity is a B and the following I of its type. An I without a preceding entity of its type begins an entity, as
+    in conlleval and seqeval. But if a run continues its sentence, an I at its first word belongs to an entity that
+    begins before the run, and is ignored.
 
     Args:
         tags: int64 [n_words].
-        runs: int64 [n_runs + 1]; no entity goes over the edges of these runs of words.
-        continues: bool [n_runs], whether its sentence has words before it.
+        runs: int64 [n_runs + 1]; run `i` is words `runs[i]:runs[i + 1]`, and entities don't cross its edges.
+        continues: bool [n_runs], whether earlier words of the sentence are not in the run.
 
-    Two sentences with B-0 I-0 I-1 O and I-1 B-1, both whole or the second one cut:
+    Two sentences with B-0 I-0 I-1 O and I-1 B-1, first both complete, then with the second one cut:
 
     >>> tags, runs = np.array([1, 2, 4, 0, 4, 3]), np.array([0, 4, 6])
     >>> [column.tolist() for column in join_tags(tags, runs, np.array([False, False]))]

@@ -1,16 +1,17 @@
-"""States of words out of those of their tokens, and maxima over runs of any rows."""
+"""States of words from those of their tokens, and maxima over ranges of rows."""
 
 import torch
 from torch import Tensor
 
 
 def word_maxima(states: Tensor, first_token: Tensor, last_token: Tensor) -> Tensor:
-    """Return each word's states: the maximum of its tokens' (Ji et al. 2022, equation 3), [n_words, hidden].
+    """Return the states of words, the maximum over their tokens (Ji et al. 2022, equation 3), [n_words, hidden].
 
     Args:
         states: [n_tokens, hidden].
-        first_token, last_token: int64 [n_words], inclusive, into `states`. A word without a token may have a last one
-            before its first, as in `Batch`; it gets the maximum of the two.
+        first_token: int64 [n_words], index of each word's first token in `states`.
+        last_token: int64 [n_words], inclusive. For a word without a token it may be before the first one; the word
+            then gets the maximum of the two.
     """
     if len(first_token) == 0:
         return states[:0]
@@ -21,13 +22,14 @@ def word_maxima(states: Tensor, first_token: Tensor, last_token: Tensor) -> Tens
 def range_max(rows: Tensor, first: Tensor, last: Tensor, longest: int) -> Tensor:
     """Return the maximum of each range of rows, [n_ranges, size].
 
-    From a table of the maxima of all windows of 1, 2, 4, … rows: a range of any length is the union of two windows of
-    one width, its first and its last. The cost is two gathers a range, however long it is.
+    The function uses tables of the maxima of all windows of 1, 2, 4, … rows: a range of any length is the union of its
+    first and its last window of one of these widths. The cost is two gathers per range, regardless of its length.
 
     Args:
         rows: [n, size].
-        first, last: int64 [n_ranges], inclusive, into `rows`.
-        longest: rows of the longest range, or more, up to `n`.
+        first: int64 [n_ranges], index of each range's first row.
+        last: int64 [n_ranges], inclusive.
+        longest: number of rows of the longest range, or a larger number up to `n`.
 
     >>> rows = torch.tensor([[3, 0], [1, 5], [2, 4]])
     >>> range_max(rows, torch.tensor([0, 1, 0]), torch.tensor([0, 2, 2]), 3).tolist()
