@@ -1,1 +1,1 @@
-"""Text in, entities out: loads a network, batches windows, decodes scores."""
+"""Tagging: loading of networks, batching of windows, entities from scores. Training doesn't belong here."""

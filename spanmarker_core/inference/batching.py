@@ -1,6 +1,6 @@
-"""Windows -> batches under a token budget, windows of like length together; smaller ones where memory runs out.
+"""Batches of windows of similar length under a token budget, which is reduced when memory runs out.
 
-Batches are packed end to end, so nothing but attention has padding, and windows of like length leave little there.
+Batches are packed end to end, so only attention uses padding, and windows of similar length need little of it.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,24 +14,25 @@ from spanmarker_core.inference.out_of_memory import is_from_onednn, is_out_of_me
 from spanmarker_core.spans.candidates import count_candidates
 from spanmarker_core.windows.packer import Windows
 
-#: Candidate spans that count as one text token: they cost a row of scores each.
+#: Number of candidate spans that count as one text token, because each needs a row of scores.
 _SPANS_A_TOKEN = 8
 _Result = TypeVar("_Result")
 
 
 class BatchPlan:
-    """Index arrays that cover some windows once, each within a budget or a single window.
+    """An iterator over batches as index arrays, which cover all windows once and stay within a budget.
 
-    The cost of a window is its text tokens, or an eighth of its candidate spans where they are more. Markers don't
-    count: they are worked off in chunks. The order is by length, then position, so equal input gives equal batches.
+    The cost of a window is the number of its text tokens or, if larger, an eighth of the number of its candidate spans.
+    Markers don't count, because they are processed in chunks. Windows are sorted by length, then position, so equal
+    input gives equal batches. A window over the budget is a batch by itself.
 
     Args:
         windows: the windows to batch.
-        entity_max_length: words of the longest candidate span.
-        max_batch_tokens: text tokens a batch may hold.
+        entity_max_length: maximum words per candidate span.
+        max_batch_tokens: maximum text tokens per batch.
 
     Attributes:
-        budget: tokens that the next batch may hold.
+        budget: maximum text tokens of the next batch.
     """
 
     def __init__(self, windows: Windows, entity_max_length: int, max_batch_tokens: int) -> None:
@@ -54,13 +55,14 @@ class BatchPlan:
         return self._order[self._start : self._end]
 
     def again(self) -> None:
-        """Take the last batch back, to come again."""
+        """Return the last batch again in the next iteration."""
         self._end = self._start
 
     def halve(self) -> bool:
-        """Take the last batch back, to come again in smaller ones, and let batches hold half of what it held.
+        """Divide the last batch into smaller ones, and limit further batches to half of its cost.
 
-        Returns whether that was possible: a single window is not divided.
+        Returns:
+            Whether the batch could be divided; a single window can't.
         """
         if self._end - self._start < 2:
             return False
@@ -75,17 +77,19 @@ def run_batches(
     device: torch.device,
     short: Callable[[], None] = lambda: None,
 ) -> Iterator[_Result]:
-    """Yield what `run` makes of each batch. Where memory runs out, the batch and what comes after it get smaller.
+    """Run a function on each batch and yield its results; when memory runs out, use smaller batches from then on.
 
-    A window by itself that oneDNN finds no memory for goes without oneDNN, and so do those after it: it maps pages of
-    its own, which a process that may have no more doesn't get while the C library holds what was freed.
+    If a single window still fails inside oneDNN, oneDNN is disabled for this and all later windows: oneDNN maps its own
+    pages, which can fail under a memory limit while the C library holds on to freed memory.
 
     Args:
-        run: takes the indices of a batch.
-        short: told of each time that memory ran out.
+        batches: the batches.
+        run: function of the indices of a batch.
+        device: device that `run` uses.
+        short: called each time memory runs out.
 
     Raises:
-        Exception: memory ran out (see `out_of_memory`) on a single window, or what else fails.
+        Exception: memory ran out for a single window, or `run` failed for another reason.
     """
     onednn = True
     for indices in batches:
@@ -103,7 +107,7 @@ def run_batches(
         else:
             yield result
             continue
-        # Only here the frames of what failed are gone, and with them the memory that they held.
+        # The frames of the failed call, and the memory that they held, are only released at this point.
         short()
         if device.type == "cuda":
             torch.cuda.empty_cache()

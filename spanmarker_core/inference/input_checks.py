@@ -1,4 +1,4 @@
-"""What a caller gave to be tagged, checked before any work."""
+"""Validation of a caller's input before any work."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -9,7 +9,10 @@ Item = TypeVar("Item")
 
 
 def validate_texts(texts: Iterable[str]) -> list[str]:
-    """Return the texts of a call of `tag_text`.
+    """Return the texts of a call of `tag_text` as a list.
+
+    Args:
+        texts: the value to check.
 
     Raises:
         CoreError: `call.not_a_list`, `call.not_text`, `call.half_a_character`.
@@ -23,7 +26,10 @@ def validate_texts(texts: Iterable[str]) -> list[str]:
 
 
 def validate_words(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
-    """Return the sentences of a call of `tag_words`.
+    """Return the sentences of a call of `tag_words` as a list.
+
+    Args:
+        sentences: the value to check.
 
     Raises:
         CoreError: `call.not_a_list`, `call.not_words`, `call.half_a_character`.
@@ -40,7 +46,11 @@ def validate_words(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
 
 
 def check_bounds(sentences: Sequence[Sequence[tuple[int, int]]], texts: Sequence[str]) -> None:
-    """Refuse sentences that do not lie in their texts, one after the other.
+    """Check that sentences are consecutive ranges within their texts.
+
+    Args:
+        sentences: half-open (char_start, char_end) of each sentence, for each text.
+        texts: the texts.
 
     Raises:
         CoreError: `call.sentences_differ`, `call.bad_sentences`.
@@ -56,7 +66,13 @@ def check_bounds(sentences: Sequence[Sequence[tuple[int, int]]], texts: Sequence
 def documents(
     n_sentences: int, document_ids: Sequence[object] | None, sentence_ids: Sequence[int] | None
 ) -> list[list[int]]:
-    """Return the sentence numbers of each document, in reading order."""
+    """Return the indices of the sentences of each document, in reading order.
+
+    Args:
+        n_sentences: number of sentences.
+        document_ids: document of each sentence; None makes each sentence its own document.
+        sentence_ids: position of each sentence in its document; None for the given order.
+    """
     if document_ids is None:
         return [[index] for index in range(n_sentences)]
     members: dict[object, list[int]] = {}

@@ -1,8 +1,8 @@
-"""Linear layers in 8-bit integers, for inference on CPUs that multiply them fast (VNNI, AMX, NEON dot products).
+"""Linear layers in 8-bit integers, for inference on CPUs with fast integer products (VNNI, AMX, NEON dot products).
 
-Weights are rounded once, a scale an output; inputs as they come, a scale a row. A row's answer depends on nothing
-but the row, so results do not depend on what else is in a batch. (torch's own dynamic quantisation, which is
-deprecated, has one scale for all rows.)
+Weights are quantised once, with one scale per output; inputs on each call, with one scale per row. The output of a row
+depends only on that row, so results don't depend on the rest of the batch. (torch's own dynamic quantisation, which
+is deprecated, has one scale for all rows.)
 """
 
 import torch
@@ -10,17 +10,17 @@ from torch import Tensor, nn
 
 from spanmarker_core.errors import CoreError
 
-#: Largest integer used; -128 is left out, so that ranges are symmetric.
+#: Largest integer used; -128 is not used, so that the range is symmetric.
 _LIMIT = 127
-#: Rows that are worked on at once, so that what is between stays in the caches.
+#: Rows per step, so that intermediate results fit in the caches.
 _ROWS = 256
 
 
 class Int8Linear(nn.Module):
-    """A linear layer whose weights are int8: [..., in] float32 -> [..., out] float32.
+    """A linear layer with int8 weights.
 
     Args:
-        linear: the layer that it stands for, on a CPU, in float32.
+        linear: the layer to replace, on a CPU, in float32.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -36,7 +36,11 @@ class Int8Linear(nn.Module):
         self.register_buffer("bias", bias.clone())
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Multiply and add."""
+        """Apply the layer: float32 [..., in] -> float32 [..., out].
+
+        Args:
+            inputs: float32 [..., in].
+        """
         rows = inputs.reshape(-1, inputs.shape[-1])
         outputs = rows.new_empty(len(rows), len(self.weight))
         for start in range(0, len(rows), _ROWS):
@@ -48,7 +52,11 @@ class Int8Linear(nn.Module):
 
 
 def to_int8(encoder: nn.Module, device: torch.device) -> None:
-    """Put an `Int8Linear` in the place of every linear layer of `encoder`.
+    """Replace every linear layer of an encoder with an `Int8Linear`.
+
+    Args:
+        encoder: the encoder, changed in place.
+        device: the device that it will run on.
 
     Raises:
         CoreError: `device.no_int8`.
@@ -66,5 +74,5 @@ def to_int8(encoder: nn.Module, device: torch.device) -> None:
 
 
 def _scale(rows: Tensor) -> Tensor:
-    """Return what one step of each row's integers is worth: [n, size] -> [n, 1], never 0."""
+    """Return the scale of each row, the value of integer 1: [n, size] -> [n, 1], never 0."""
     return (rows.abs().amax(dim=1, keepdim=True) / _LIMIT).clamp_(min=torch.finfo(torch.float32).tiny)

@@ -1,4 +1,4 @@
-"""From a bundle to a network on a device."""
+"""Loading of a bundle's network onto a device."""
 
 from pathlib import Path
 
@@ -19,10 +19,20 @@ from spanmarker_core.windows.packer import Packer
 def load_network(
     path: str | Path, device: str, dtype: str, gate: str
 ) -> tuple[BundleInfo, Packer, SpanNetwork, torch.device, float | None]:
-    """Load the parts of a model; arguments and errors are those of `Tagger.load`.
+    """Load the parts of a model.
+
+    Args:
+        path: the bundle's folder.
+        device: "cpu", "cuda", "cuda:1", …; "auto" for a GPU if there is one.
+        dtype: number type for computations: "float32", "bfloat16" or "int8".
+        gate: "auto", "on" or "off".
 
     Returns:
-        The bundle's facts, its packer, the network, the device, and the threshold of the gate or None.
+        The bundle, its packer, the network, the device, and the threshold of the gate or None.
+
+    Raises:
+        CoreError: `call.unknown_option`, `call.no_gate`, `device.not_available`, `device.no_int8`,
+            `encoder.no_position_ids`, `bundle.weights_mismatch`, `bundle.nan_weight`, and those of `read_info`.
     """
     for option, value, choices in (("dtype", dtype, DTYPES), ("gate", gate, GATE_CHOICES)):
         if value not in choices:
@@ -52,8 +62,11 @@ def load_network(
 def build_network(config: ModelConfig) -> SpanNetwork:
     """Build the model that a config describes, with random weights.
 
+    Args:
+        config: the model's config.
+
     Raises:
-        UnusableError: with what transformers has against the encoder's config.
+        UnusableError: transformers rejects the encoder's config; with its message.
         CoreError: `encoder.no_position_ids`.
     """
     with wrap_errors("its encoder can't be built"):
@@ -62,7 +75,10 @@ def build_network(config: ModelConfig) -> SpanNetwork:
 
 
 def choose_device(device: str) -> torch.device:
-    """Return the device, or say why it can't be had.
+    """Return a device after checking that it is available.
+
+    Args:
+        device: name of the device; "auto" for a GPU if there is one.
 
     Raises:
         CoreError: `device.not_available`.

@@ -1,16 +1,19 @@
-"""Which errors say that memory ran out, on whatever device; torch has no one kind for it. Needs no torch."""
+"""Detection of out-of-memory errors on any device, for which torch has no common class. Nothing here imports torch."""
 
-#: What torch's allocators, the C++ library's and cuBLAS say.
+#: Messages of torch's allocators, the C++ library and cuBLAS.
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "STATUS_ALLOC_FAILED")
-#: What oneDNN says. It gives no reason: whatever it was, a smaller batch may do, and a fault that stays is told.
+#: Messages of oneDNN, which don't include the reason. A smaller batch may succeed; if not, the error is raised.
 _ONEDNN_FAILED = ("could not create a primitive", "could not create a memory", "could not execute a primitive")
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Tell whether an error says that memory ran out.
+    """Return whether an error means that memory ran out.
 
     >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("not enough memory: you tried to allocate 9 B"))
     (True, True)
+
+    Args:
+        error: any error.
     """
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
@@ -18,10 +21,13 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def is_from_onednn(error: Exception) -> bool:
-    """Tell whether an error is oneDNN's, of which want of memory is the likeliest cause.
+    """Return whether an error comes from oneDNN; lack of memory is its most likely cause.
 
     >>> is_from_onednn(RuntimeError("could not create a primitive"))
     True
+
+    Args:
+        error: any error.
     """
     return isinstance(error, RuntimeError) and _says(error, _ONEDNN_FAILED)
 

@@ -1,4 +1,4 @@
-"""A loaded model: words or text in, entities out."""
+"""The tagger: a loaded model that finds entities in words or text."""
 
 import warnings
 from collections import Counter
@@ -25,8 +25,8 @@ from spanmarker_core.spans.decoding import Candidates, Threshold, decode, select
 from spanmarker_core.text.sentences import split_sentences
 from spanmarker_core.windows.packer import Context, Packer, Windows
 
-#: Text tokens that go through the encoder as one batch: enough for full speed, few enough to stay in the caches of a
-#: CPU. A GPU has thousands of units to fill.
+#: Text tokens per batch: enough for full speed, and few enough to fit in the caches of a CPU. A GPU needs more to be
+#: fully used.
 BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
 
 
@@ -35,12 +35,14 @@ class Entity:
     """One entity. Ranges are half-open.
 
     Attributes:
-        label: its type.
-        score: the model's probability of the label, 0 to 1.
-        word_start, word_end: words of its sentence.
-        char_start, char_end: code points of the text it came from; None for word input.
-        text: the exact slice of that text; None for word input.
-        sentence: number of the sentence in its text; for words, place in the list that was given.
+        label: the entity's type.
+        score: the model's probability of the label, from 0 to 1.
+        word_start: index of the first word in the sentence.
+        word_end: exclusive, in the sentence.
+        char_start: offset in the text, in code points; None for word input.
+        char_end: exclusive, in the text; None for word input.
+        text: the text from `char_start` to `char_end`; None for word input.
+        sentence: number of the sentence in its text; for word input, its position in the given list.
     """
 
     label: str
@@ -55,16 +57,18 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class ScoredBatch:
-    """What the network says of some windows.
+    """The network's outputs for a batch of windows.
 
     Attributes:
-        indices: int64 [n_windows], which windows of those that were given.
-        windows: these windows.
-        spans: those that were scored; their words count in `windows`.
-        n_candidates: spans that there are, with those that the gate turned away.
+        indices: int64 [n_windows], indices of the batch's windows among the given ones.
+        windows: the batch's windows.
+        spans: the scored spans; their words are indices into `windows`.
+        n_candidates: number of candidate spans, including those that the gate rejected.
         probabilities: float32 [n_spans, n_labels].
-        gate: float32 [n_words, 2], may start and may end; None for a network without a gate.
-        labels: int64 [n_spans], what each span is where the network itself decides it, see `models.NetworkScores`.
+        gate: float32 [n_words, 2], probability that a word can start and can end an entity; None for a network without
+            a gate.
+        labels: int64 [n_spans], the class of each span, if the network does not choose the most probable class; None
+            if it does.
     """
 
     indices: np.ndarray
@@ -77,20 +81,19 @@ class ScoredBatch:
 
 
 class Tagger:
-    """A model with its tokenizer, labels and decoder, ready to tag. Made by `load`.
+    """A model with its tokenizer, labels and decoder, ready to tag; usually created by `load`.
 
     Attributes:
-        config: the bundle's config.
-        packer: encodes and packs text as the model was trained; needs no device.
+        config: the model's config.
+        packer: encoder and packer of text, configured as in training; independent of the device.
         network: the torch module.
-        device: where the network runs.
-        dtype: one of `DTYPES`.
-        gate_threshold: least probability of a span's edges; None for no gate, which scores every candidate.
-        bundle: where the model was loaded from; None for one that was never stored.
-        work: what was done since the model was loaded: candidate spans there were to score ("candidates"), those of
-            them that were ("scored_candidates"), both 0 where tags give the entities, text tokens encoded ("tokens"),
-            the places that they and their padding took in attention ("token_places"), and batches that were halved
-            since memory ran out ("out_of_memory").
+        device: the network's device.
+        dtype: number type for computations: "float32", "bfloat16" or "int8".
+        gate_threshold: minimum probability of a span's edges; None for no gate, so that every candidate is scored.
+        bundle: the bundle that the model was loaded from; None for a model that was never stored.
+        work: counters since loading: candidate spans ("candidates") and scored candidate spans ("scored_candidates"),
+            both 0 if entities are decoded from tags; text tokens encoded ("tokens"); the same with the padding of
+            attention ("token_places"); and batches that ran out of memory ("out_of_memory").
     """
 
     def __init__(
@@ -126,25 +129,29 @@ class Tagger:
         decoder: str | None = None,
         threshold: Threshold = None,
     ) -> list[list[Entity]]:
-        """Tag raw texts; each is one document.
+        """Tag raw texts; each text is a document.
 
         Args:
-            texts: the texts. Empty ones give no entities.
-            split: cut each text into sentences first; False takes each as one sentence.
-            sentences: where the sentences of each text are, as (char_start, char_end), half-open, in order, in place
-                of splitting. What lies outside of them is not read.
-            language: for the sentence splitter, such as "en" or "de".
-            context: "sentence", "document" or "block"; None is as the bundle says.
-            max_prev_context, max_next_context: limits for "document", in sentences; None is no limit.
-                Only together with `context`.
-            decoder: see `decoding.DECODERS`; None is as the bundle says.
-            threshold: see `decoding`; None is as the bundle says.
+            texts: the texts; they may be empty.
+            split: split each text into sentences; False treats each text as one sentence.
+            sentences: sentences of each text as (char_start, char_end), half-open, in order, used instead of
+                splitting. Text outside them is ignored.
+            language: language code for the sentence splitter, such as "en" or "de".
+            context: context policy: "sentence", "document" or "block"; None for the bundle's default.
+            max_prev_context: maximum sentences of context before, for "document" only; None for no limit. Requires
+                `context`.
+            max_next_context: maximum sentences of context after, for "document" only; None for no limit. Requires
+                `context`.
+            decoder: "flat.v1", "nested.v1" or "all.v1"; None for the bundle's default.
+            threshold: minimum probability of an entity, for all labels or by label; None for the bundle's default.
 
         Returns:
-            A list of entities a text, by position.
+            One list of entities per text, sorted by position.
 
         Raises:
-            CoreError: `call.*`, with what is wrong.
+            CoreError: `call.not_a_list`, `call.not_text`, `call.half_a_character`, `call.sentences_differ`,
+                `call.bad_sentences`, `call.unknown_option`, `call.bad_limit`, `call.limit_without_context`,
+                `call.flat_tags`, `call.bad_threshold`, `library.panicked`.
         """
         texts = validate_texts(texts)
         if sentences is not None:
@@ -179,15 +186,21 @@ class Tagger:
 
         Args:
             sentences: the sentences, in any order.
-            document_ids: which document each belongs to; None makes each its own document.
-            sentence_ids: place of each sentence in its document; None is the order given.
-            context, max_prev_context, max_next_context, decoder, threshold: as in `tag_text`.
+            document_ids: document of each sentence; None makes each sentence its own document.
+            sentence_ids: position of each sentence in its document; None for the given order. Requires `document_ids`.
+            context: as in `tag_text`.
+            max_prev_context: as in `tag_text`.
+            max_next_context: as in `tag_text`.
+            decoder: as in `tag_text`.
+            threshold: as in `tag_text`.
 
         Returns:
-            A list of entities a sentence, in the order given.
+            One list of entities per sentence, in the given order.
 
         Raises:
-            CoreError: `call.*`, with what is wrong.
+            CoreError: `call.not_a_list`, `call.not_words`, `call.half_a_character`, `call.ids_without_documents`,
+                `call.lengths_differ`, `call.unknown_option`, `call.bad_limit`, `call.limit_without_context`,
+                `call.flat_tags`, `call.bad_threshold`, `library.panicked`.
         """
         sentences = validate_words(sentences)
         if sentence_ids is not None and document_ids is None:
@@ -199,7 +212,7 @@ class Tagger:
         policy = self._context(context, max_prev_context, max_next_context, apart)
         encoded = self.packer.encode_words(sentences)
         parts = [
-            # A word's sentence number is its place in the caller's list, which takes it back there.
+            # A word's sentence number is the sentence's position in the caller's list.
             self.packer.pack([encoded[i] for i in members], policy, sentence_ids=members)
             for members in documents(len(sentences), document_ids, sentence_ids)
         ]
@@ -214,15 +227,18 @@ class Tagger:
 
         Args:
             path: the bundle's folder.
-            device: "cpu", "cuda", "cuda:1", …; "auto" takes a GPU where there is one.
-            dtype: one of `DTYPES`. "bfloat16" computes matrix products in it, sums and softmax in float32, and changes
-                scores. "int8" quantises the encoder's linear layers (see `int8`), on CPUs only, and changes scores
-                more.
-            gate: "auto" uses the gate as the model was trained: with it, if it was trained with one. "on" also uses a
-                gate that was fitted later, which may lose entities; "off" scores every candidate span.
+            device: "cpu", "cuda", "cuda:1", …; "auto" for a GPU if there is one.
+            dtype: number type for computations: "float32", "bfloat16" or "int8". "bfloat16" is used for matrix
+                products, with sums and softmax in float32, and changes scores. "int8" quantises the encoder's linear
+                layers, on CPUs only, and changes scores more.
+            gate: "auto" uses the gate if the model was trained with it. "on" also uses a gate that was fitted later,
+                which may lose entities; "off" scores every candidate span.
 
         Raises:
-            CoreError: `bundle.*`, `encoder.*`, `device.*`, `call.unknown_option`, `call.no_gate`.
+            CoreError: `call.unknown_option`, `call.no_gate`, `device.not_available`, `device.no_int8`,
+                `encoder.no_position_ids`, `encoder.entity_too_long`, `checkpoint.no_outside_label`, `bundle.not_found`,
+                `bundle.missing_file`, `bundle.digest_mismatch`, `bundle.bad_config`, `bundle.bad_file`,
+                `bundle.format_too_new`, `bundle.nan_weight`, `bundle.weights_mismatch`.
         """
         info, packer, network, target, threshold = load_network(path, device, dtype, gate)
         return cls(info.config, packer, network, target, dtype, threshold, info)
@@ -241,15 +257,15 @@ class Tagger:
         """Load a bundle from a local folder or a repository of the hub.
 
         Args:
-            name: a folder, or a repository, such as "owner/name".
-            revision: commit, tag or branch of a repository; required for one.
-            token: for the hub; None takes the one that is stored on this machine.
-            cache_dir: folder for downloads; None is the hub client's own cache.
-            local_files_only: use the cache only and send no request.
+            name: a folder, or a repository such as "owner/name".
+            revision: commit, tag or branch; required for a repository.
+            token: access token for the hub; None for the token stored on the computer.
+            cache_dir: folder for downloads; None for the hub client's default cache.
+            local_files_only: use the cache only and don't send requests.
             options: device, dtype and gate, as in `load`.
 
         Raises:
-            CoreError: `hub.*`, and those of `load`.
+            CoreError: `hub.not_found`, `hub.no_revision`, `hub.not_a_bundle`, `hub.failed`, and those of `load`.
         """
         folder = hub.local_folder(
             name, revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
@@ -257,18 +273,29 @@ class Tagger:
         return cls.load(folder, **options)
 
     def save_pretrained(self, path: str | Path) -> str:
-        """Copy the bundle as it was stored, whatever it was loaded with, and return its digest.
+        """Copy the bundle as it was stored, regardless of the options of `load`, and return its digest.
+
+        Args:
+            path: a folder that doesn't exist or is empty.
 
         Raises:
-            CoreError: `hub.not_stored`, and those of `hub.save_pretrained`.
+            CoreError: `hub.not_stored`, `bundle.output_exists`, `bundle.output_not_writable`; if the bundle has
+                changed, `hub.changed`, `bundle.not_found`, `bundle.missing_file`, `bundle.digest_mismatch`,
+                `bundle.bad_file`, `bundle.bad_config`.
         """
         return hub.save_pretrained(self._stored(), path)
 
     def push_to_hub(self, repository: str, **options: Any) -> str:
-        """Upload the bundle as it was stored and return the commit; see `hub.push_to_hub`.
+        """Upload the bundle as it was stored to a repository of the hub and return the commit.
+
+        Args:
+            repository: the repository, such as "owner/name"; it is created if it doesn't exist.
+            options: private, revision, token and commit_message: whether a new repository is private, the branch, the
+                access token, and the message of the commit; all have defaults.
 
         Raises:
-            CoreError: `hub.not_stored`, and those of `hub.push_to_hub`.
+            CoreError: `hub.not_stored`, `hub.failed`; if the bundle has changed, `hub.changed`, `bundle.not_found`,
+                `bundle.missing_file`, `bundle.digest_mismatch`, `bundle.bad_file`, `bundle.bad_config`.
         """
         return hub.push_to_hub(self._stored(), repository, **options)
 
@@ -278,16 +305,35 @@ class Tagger:
         return self.bundle
 
     def score(self, windows: Windows, threshold: Threshold = None) -> Candidates:
-        """Score the candidate spans of `windows`, with a gate those that pass -> the pairs that may be entities.
+        """Score the candidate spans of windows and return the (span, label) pairs that are candidates for entities.
 
-        Decode them per sentence with `decoding.decode`: a sentence may have several windows.
+        A sentence may have several windows, so decode the result for whole sentences.
+
+        Args:
+            windows: the windows.
+            threshold: minimum probability of an entity, for all labels or by label; None for the bundle's default.
+
+        Raises:
+            CoreError: `call.bad_threshold`.
         """
         threshold = self.config.threshold if threshold is None else threshold
         parts = [self.candidates(scored, threshold)[0] for scored in self.score_batches(windows)]
         return Candidates.concatenate([Candidates.empty(), *parts])
 
     def candidates(self, scored: "ScoredBatch", threshold: Threshold = None) -> tuple[Candidates, np.ndarray]:
-        """Return the (span, label) pairs that may be entities, and which of the scored spans each is."""
+        """Return the (span, label) pairs that are candidates for entities.
+
+        Args:
+            scored: the network's outputs for a batch.
+            threshold: minimum probability of an entity, for all labels or by label; None for the best label of each
+                span.
+
+        Returns:
+            The candidates, and int64 [n], the row of each one in the scored spans.
+
+        Raises:
+            CoreError: `call.bad_threshold`.
+        """
         batch, spans = scored.windows, scored.spans
         thresholds = threshold_vector(threshold, self.config.labels)
         rows, labels = select_pairs(scored.probabilities, self.config.outside_index, thresholds, scored.labels)
@@ -307,12 +353,15 @@ class Tagger:
         return found, rows
 
     def score_batches(self, windows: Windows) -> Iterator["ScoredBatch"]:
-        """Yield what the network says of `windows`, batch by batch, windows of like length together.
+        """Yield the network's outputs for windows, in batches of windows of similar length.
 
-        Where memory runs out, they get smaller.
+        When memory runs out, smaller batches are used. Batches without candidate spans are left out.
+
+        Args:
+            windows: the windows.
 
         Raises:
-            Exception: as `batching.run_batches`.
+            Exception: memory ran out for a single window, or the network failed for another reason.
         """
         batches = BatchPlan(windows, self.config.entity_max_length, BATCH_TOKENS[self.device.type])
         for scored in run_batches(batches, partial(self._scored, windows), self.device, self._count_failure):
@@ -323,7 +372,7 @@ class Tagger:
         self.work["out_of_memory"] += 1
 
     def _scored(self, windows: Windows, indices: np.ndarray) -> "ScoredBatch | None":
-        """Return what the network says of some of `windows`; None where they have no candidate span."""
+        """Return the network's outputs for some of the windows; None if they don't have candidate spans."""
         batch = windows.take(indices)
         spans = candidate_spans(batch, self.config.entity_max_length)
         if len(spans) == 0:
@@ -349,11 +398,13 @@ class Tagger:
         )
 
     def _context(self, policy: str | None, max_prev: int | None, max_next: int | None, apart: bool = False) -> Context:
-        """Return the context to tag with; warn, once a model, where it is not what the model was trained with.
+        """Return the context to tag with; warn once per model if it differs from that of training.
 
         Args:
-            policy, max_prev, max_next: of the call.
-            apart: whether the sentences came without their documents, so that there is nothing around them to show.
+            policy: context policy of the call.
+            max_prev: maximum sentences of context before, of the call.
+            max_next: maximum sentences of context after, of the call.
+            apart: whether sentences were given without their documents, so that no context is available.
         """
         trained = chosen = self.config.context
         if policy is None:
@@ -379,8 +430,8 @@ class Tagger:
         threshold: Threshold,
         texts: Sequence[str] | None = None,
     ) -> list[tuple[int, Entity]]:
-        """Return (document, entity) of all windows, in order; with `texts`, entities have characters."""
-        decoder = decoder_of(self.config, decoder)  # before the work, not after
+        """Return (document, entity) for all windows, in order; with `texts`, entities have character offsets."""
+        decoder = decoder_of(self.config, decoder)  # checked before the work, not after
         if not parts:
             return []
         found = decode(self.score(Windows.concatenate(parts), threshold), decoder)
