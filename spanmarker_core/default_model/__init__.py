@@ -1,4 +1,4 @@
-"""The model that is bundled with the package: its files and their location."""
+"""The model that is bundled with the package: its files and their location. Other models don't belong here."""
 
 from pathlib import Path
 

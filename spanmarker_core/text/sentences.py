@@ -121,7 +121,7 @@ def _paragraph(text: str, language: str, marks: np.ndarray) -> list[tuple[int, i
     - It searches for the partner of each open bracket or quote to the end of the paragraph ("(" * n, "«" * n).
     - After "p.m." it reads from the beginning of the paragraph.
 
-    The paragraph is therefore split in overlapping chunks. Only boundaries in the middle of a chunk count: those in
+    The paragraph is therefore split into overlapping chunks. Only boundaries in the middle of a chunk count: those in
     the last eighth, where the following text is missing, and those in the context at the beginning are ignored. A
     chunk begins at a known boundary. If half a chunk has no boundary, the next one begins inside a sentence, which
     does not create a boundary: an unbroken megabyte remains one sentence.

@@ -119,7 +119,7 @@ def pretokenized_words(encoding: Encoding, text: str) -> tuple[np.ndarray, np.nd
 
 
 def _grown(text: str, starts: np.ndarray, ends: np.ndarray, solid: np.ndarray) -> np.ndarray:
-    """Return `ends`, extended over visible characters directly after a word that belong to no other word."""
+    """Return `ends`, extended over visible characters directly after a word that don't belong to another word."""
     depth = np.zeros(len(text) + 1, np.int64)
     np.add.at(depth, starts, 1)
     np.add.at(depth, ends, -1)
