@@ -1,8 +1,8 @@
-"""Measure this library against its peers: `make bench`, or `python -m benchmarks --help`.
+"""Compare the speed of this library with its peers: `make bench`, or `python -m benchmarks --help`.
 
-python -m benchmarks model    train the benchmark's model, unless it is there
-python -m benchmarks run      everything, in one run (trains the model first if none is named)
-python -m benchmarks table    print the tables of an earlier run again
+python -m benchmarks model    train the benchmark's model if it is missing
+python -m benchmarks run      run all measurements (trains the model first if none is given)
+python -m benchmarks table    print the tables of an earlier run
 """
 
 import argparse
@@ -33,11 +33,11 @@ PARTS = ("workloads", "growth", "end-to-end")
 
 
 class Unusable(Exception):
-    """Something on the command line that can't be used, in words."""
+    """A file named on the command line cannot be used; the message is the reason."""
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and execute the subcommand."""
     arguments = parser().parse_args()
     try:
         if arguments.do == "model":
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the command line."""
     found = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -78,10 +78,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def positive(text: str) -> int:
-    """Read a whole number of 1 or more.
+    """Parse an integer of 1 or more.
+
+    Args:
+        text: the argument.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: the text is not such a number.
     """
     with suppress(ValueError):
         if (value := int(text)) >= 1:
@@ -90,11 +93,14 @@ def positive(text: str) -> int:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Refuse what can't be used before hours are spent on the rest.
+    """Validate the inputs before a run of several hours starts.
+
+    Args:
+        arguments: the parsed command line.
 
     Raises:
-        CoreError: of a bundle, or of a gate that it lacks.
-        Unusable: of other files.
+        CoreError: a bundle is invalid, or lacks the requested gate.
+        Unusable: another file is invalid.
     """
     named = [] if arguments.model is None else [Bundle("", arguments.model, "auto")]
     for bundle in [*named, *arguments.bundle]:
@@ -106,7 +112,11 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Measure everything asked for; results are written after every step, so that an end loses little."""
+    """Run all requested measurements. Results are written after each step, so that an interruption loses little.
+
+    Args:
+        arguments: the parsed command line.
+    """
     check(arguments)
     output = arguments.output
     work = output / "work"
@@ -131,7 +141,7 @@ def run(arguments: argparse.Namespace) -> None:
                     continue
                 _say(f"{workload.name}: {len(workload.sentences)} sentences")
                 taking_part = entries(bundles, workload.context, workload.max_tokens, work, options)
-                if taking_part[0].options["path"] != checkpoint:  # other windows, other processes
+                if taking_part[0].options["path"] != checkpoint:  # other windows need other processes
                     pool.close()
                     checkpoint = taking_part[0].options["path"]
                 labels = set(config_of(model)["labels"])

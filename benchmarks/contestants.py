@@ -1,4 +1,4 @@
-"""Who takes part: an entry is a worker process with the settings that it runs a workload under."""
+"""The contestants: an entry is a worker process with the settings for a workload."""
 
 import argparse
 import json
@@ -18,12 +18,12 @@ ONCE = "text only, each token once"
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle of ours that takes part.
+    """A bundle of this library that takes part in the benchmark.
 
     Attributes:
-        name: how results call it.
-        path: its folder.
-        gate: "off", "on" or "auto", as `load` takes it.
+        name: name in the results.
+        path: folder of the bundle.
+        gate: "off", "on" or "auto", the `gate` argument of `spanmarker_core.load`.
     """
 
     name: str
@@ -32,13 +32,16 @@ class Bundle:
 
     @classmethod
     def parse(cls, text: str) -> "Bundle":
-        """Read NAME=PATH or NAME=PATH:GATE.
+        """Parse NAME=PATH or NAME=PATH:GATE.
+
+        Args:
+            text: the argument.
 
         >>> Bundle.parse("late=out/late:on").gate
         'on'
 
         Raises:
-            argparse.ArgumentTypeError: it is neither.
+            argparse.ArgumentTypeError: the text has another form.
         """
         name, equals, rest = text.partition("=")
         if not (name and equals and rest):
@@ -51,15 +54,15 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the results.
+    """A row of the results.
 
     Attributes:
-        name: what it is called.
-        module: file in `workers/`.
-        options: what its process is started with; entries of equal module and options share it.
-        settings: how it runs a workload.
-        floor: name of the text-only entry that it is compared with; None for those themselves.
-        model: what the cost model predicts it with; None: nothing.
+        name: name in the results.
+        module: name of a module in `workers/`.
+        options: options of the worker process; entries with equal module and options share a process.
+        settings: settings for running the workload.
+        floor: name of the text-only entry for comparison; None for text-only entries.
+        model: form of the cost model that predicts the entry; None for no prediction.
     """
 
     name: str
@@ -71,17 +74,26 @@ class Entry:
 
     @property
     def process(self) -> tuple[str, str]:
-        """Identity of the process it needs."""
+        """Return the identity of the required process."""
         return self.module, json.dumps(self.options, sort_keys=True)
 
 
 def config_of(bundle: Path) -> dict[str, Any]:
-    """Read a bundle's config as it is stored."""
+    """Return the stored config of a bundle.
+
+    Args:
+        bundle: folder of the bundle.
+    """
     return json.loads((bundle / CONFIG).read_text(encoding="utf-8"))
 
 
 def our_bundles(model: Path, extra: list[Bundle]) -> list[Bundle]:
-    """The model without and, where it has one, with its gate; then the others."""
+    """Return the model without its gate, the model with its gate if it has one, and the other bundles.
+
+    Args:
+        model: folder of the benchmark's model.
+        extra: further bundles.
+    """
     bundles = [Bundle(EXACT, model, "off")]
     if config_of(model).get("gate"):
         bundles.append(Bundle("ours, gated", model, "on"))
@@ -89,13 +101,13 @@ def our_bundles(model: Path, extra: list[Bundle]) -> list[Bundle]:
 
 
 def entries(bundles: list[Bundle], context: str, max_tokens: int, work: Path, run: dict[str, Any]) -> list[Entry]:
-    """List the entries of a workload, the peers first.
+    """Return the entries of a workload, peers first.
 
     Args:
-        bundles: ours; the first is the checkpoint that all others are made from.
-        context: the workload's.
-        max_tokens: tokens of a window; every contestant gets the checkpoint with this limit.
-        work: folder for the checkpoints in the contestants' formats; what is there already is used.
+        bundles: bundles of this library; the first is the checkpoint that is exported for the peers.
+        context: context of the workload.
+        max_tokens: maximum tokens per window; all contestants use the checkpoint with this limit.
+        work: folder for the exported checkpoints; existing ones are reused.
         run: `threads`, `device` and `dtype`.
     """
     model = limited(bundles[0].path, work, max_tokens=max_tokens)
@@ -122,7 +134,7 @@ def entries(bundles: list[Bundle], context: str, max_tokens: int, work: Path, ru
     found.append(Entry(FLOOR, "text_only", encoder, {"tokens": "windows"}, floor=None, model="text"))
     if context == "document":
         found.append(Entry(ONCE, "text_only", encoder, {"tokens": "once"}, floor=None, model="once"))
-    labels = 2 * len(config_of(bundles[0].path)["labels"]) - 1  # B- and I- of each, and O
+    labels = 2 * len(config_of(bundles[0].path)["labels"]) - 1  # B- and I- for each label, and O
     pipeline = {**encoder, "labels": labels}
     floor = FLOOR if context == "sentence" else ONCE
     found.append(Entry("transformers' pipeline", "token_classification", pipeline, floor=floor, model=None))
@@ -130,7 +142,13 @@ def entries(bundles: list[Bundle], context: str, max_tokens: int, work: Path, ru
 
 
 def limited(bundle: Path, work: Path, **limits: int) -> Path:
-    """Return a copy of a bundle in `work` with other limits, made if it isn't there."""
+    """Return a copy of a bundle with other limits; it is made in `work` if missing.
+
+    Args:
+        bundle: folder of the bundle.
+        work: folder for the copy.
+        limits: values of `max_tokens` or `entity_max_length`.
+    """
     suffix = "-".join(f"{name}-{value}" for name, value in sorted(limits.items()))
     output = work / f"{bundle.name}-{suffix}"
     if not (output / "digests.json").exists():
@@ -139,5 +157,5 @@ def limited(bundle: Path, work: Path, **limits: int) -> Path:
 
 
 def _made(export: Any, bundle: Path, output: Path) -> Path:
-    """Export afresh: cheap, and never another bundle's."""
+    """Export a bundle even if the folder exists: exporting is fast, and the folder may belong to another bundle."""
     return export(bundle, output)

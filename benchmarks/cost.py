@@ -1,8 +1,8 @@
-"""The cost model: multiply-accumulates of the encoder, from counts of tokens. See docs/cost.md.
+"""The cost model: multiply-accumulates of the encoder as a function of token counts. See docs/cost.md.
 
-A token costs `4h² + 2hf` in the linear layers of one layer (`12h²` where the inner width f is 4h), and `2h` for each
-token that it sees (once for the scores, once for the values). Embeddings, norms and the classifier are left out:
-they are under one percent.
+In one layer, a token costs `4h² + 2hf` in the linear layers (`12h²` if the inner width f is 4h), and `2h` for each
+token that it attends to (once for the scores, once for the values). Embeddings, norms and the classifier are ignored:
+they account for less than one percent.
 """
 
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from math import ceil
 
 @dataclass(frozen=True)
 class Encoder:
-    """The sizes that cost depends on.
+    """The sizes of an encoder that determine its cost.
 
     Attributes:
-        layers: L.
-        width: h, of the hidden states.
-        inner: f, of the feed-forward layer.
+        layers: number of layers, L.
+        width: width of the hidden states, h.
+        inner: inner width of the feed-forward layer, f.
     """
 
     layers: int
@@ -26,19 +26,36 @@ class Encoder:
 
     @classmethod
     def of(cls, config: dict) -> "Encoder":
-        """Read a transformers config as a bundle keeps it."""
+        """Return the sizes in a transformers config.
+
+        Args:
+            config: the config, as stored in a bundle.
+        """
         return cls(config["num_hidden_layers"], config["hidden_size"], config["intermediate_size"])
 
     def linear(self, tokens: float) -> float:
-        """Multiply-accumulates of `tokens` in the linear layers of one layer."""
+        """Return the multiply-accumulates in the linear layers of one layer.
+
+        Args:
+            tokens: number of tokens.
+        """
         return tokens * (4 * self.width**2 + 2 * self.width * self.inner)
 
     def attention(self, tokens: float, seen: float) -> float:
-        """Multiply-accumulates of `tokens` that see `seen` tokens each, in one layer."""
+        """Return the multiply-accumulates in the attention of one layer.
+
+        Args:
+            tokens: number of tokens.
+            seen: number of tokens that each of them attends to.
+        """
         return tokens * seen * 2 * self.width
 
     def layer(self, tokens: float, seen: float) -> float:
-        """Both together.
+        """Return the multiply-accumulates of one layer.
+
+        Args:
+            tokens: number of tokens.
+            seen: number of tokens that each of them attends to.
 
         >>> Encoder(layers=6, width=2, inner=8).layer(tokens=10, seen=3)
         600
@@ -48,12 +65,13 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Window:
-    """What a window holds.
+    """Counts of a window.
 
     Attributes:
-        tokens: T, special tokens included.
-        spans: S, its candidate spans: two markers each.
-        starts, ends: words that a span starts at, and that one ends at.
+        tokens: number of tokens including special ones, T.
+        spans: number of candidate spans, S; each has two markers.
+        starts: number of words at which a span starts.
+        ends: number of words at which a span ends.
     """
 
     tokens: int
@@ -63,14 +81,24 @@ class Window:
 
 
 def text_only(encoder: Encoder, windows: Iterable[Window]) -> float:
-    """The text alone: L · T · (linear + 2Th)."""
+    """Return the cost of the text alone: L · T · (linear + 2Th).
+
+    Args:
+        encoder: the sizes of the encoder.
+        windows: the windows.
+    """
     return encoder.layers * sum(encoder.layer(window.tokens, window.tokens) for window in windows)
 
 
 def exact(encoder: Encoder, windows: Iterable[Window], kept: float = 1.0) -> float:
-    """Text once, and two markers for each span, or for the share `kept` that a gate leaves.
+    """Return the cost of the text and of two markers per span.
 
-    A marker sees the text, itself and its partner.
+    A marker attends to the text, itself and its partner.
+
+    Args:
+        encoder: the sizes of the encoder.
+        windows: the windows.
+        kept: share of the spans that pass the gate, 0 to 1.
     """
     return sum(
         encoder.layers
@@ -85,10 +113,17 @@ def exact(encoder: Encoder, windows: Iterable[Window], kept: float = 1.0) -> flo
 def late_pairing(
     encoder: Encoder, windows: Iterable[Window], pair_layers: int, kept: float = 1.0, kept_words: float | None = None
 ) -> float:
-    """Markers that pair in the top layers only; below, one marker a start word and one an end word stand for all.
+    """Return the cost with markers paired in the top layers only.
 
-    With a gate, `kept` is the share of the spans that it leaves and `kept_words` that of the start and end words, which
-    is greater. Where it isn't known the first stands for it, and the result is a little low.
+    In the lower layers, one marker per start word and one per end word represent all spans.
+
+    Args:
+        encoder: the sizes of the encoder.
+        windows: the windows.
+        pair_layers: number of top layers in which markers are paired.
+        kept: share of the spans that pass the gate, 0 to 1.
+        kept_words: share of the start and end words of these spans, which is larger than `kept`; None uses `kept`, and
+            the result is then slightly too low.
     """
     words_left = kept if kept_words is None else kept_words
     total = 0.0
@@ -101,7 +136,15 @@ def late_pairing(
 
 
 def span_marker(encoder: Encoder, windows: Iterable[Window], max_tokens: int, markers: int) -> float:
-    """The padded form: every sample has `max_tokens + 2 · markers` tokens, text repeated in each sample of a window.
+    """Return the cost of the padded form of span_marker.
+
+    Every sample has `max_tokens + 2 · markers` tokens, and the text is repeated in each sample of a window.
+
+    Args:
+        encoder: the sizes of the encoder.
+        windows: the windows.
+        max_tokens: tokens of text per sample, including padding.
+        markers: maximum number of spans per sample.
 
     >>> Window_ = Window(tokens=20, spans=100, starts=15, ends=15)
     >>> span_marker(Encoder(1, 2, 8), [Window_], max_tokens=40, markers=40)  # two samples of 120, 50 spans fit one

@@ -1,8 +1,9 @@
-"""Time training by one process and by two, of a thread each, on the same steps, in turn.
+"""Compare the speed of training with one process and with two, one thread each, on the same steps, interleaved.
 
     python -m benchmarks.distributed --encoder DIR --train infra/models/bundled/data/train.jsonl
 
-Prints words a second, from the second step of a run to its last, and the ratio of two processes to one within a round.
+Prints the words per second from the second to the last step of a run, and the ratio of two processes to one within a
+round.
 """
 
 import argparse
@@ -27,16 +28,25 @@ from spanmarker_core.training.distributed import leave, rank
 
 
 class Clock(TrainerCallback):
-    """Takes the time when a step ends."""
+    """Records the time at the end of each step."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Record the time.
+
+        Args:
+            args: unused.
+            state: unused.
+            control: unused.
+            kwargs: unused.
+        """
         self.times.append(time.perf_counter())
 
 
 def main() -> None:
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--encoder", type=Path, required=True)
     parser.add_argument("--train", type=Path, required=True)
@@ -54,7 +64,7 @@ def main() -> None:
         for processes, found in rates.items():
             found.append(words_a_second(processes))
     one, two = spread(rates[1]), spread(rates[2])
-    # `speedup` takes seconds: those of one word.
+    # `speedup` expects seconds, here per word.
     ratio = speedup([1 / rate for rate in rates[2]], [1 / rate for rate in rates[1]])
     print("| processes | words a second | ratio |\n| --- | --- | --- |")
     print(f"| 1 | {median(rates[1]):,.0f} ({one.low:,.0f} to {one.high:,.0f}) | |")
@@ -65,7 +75,11 @@ def main() -> None:
 
 
 def words_a_second(processes: int) -> float:
-    """Train once, by this program's own arguments, and return how fast it went."""
+    """Train once in new processes with the arguments of this program, and return the words per second.
+
+    Args:
+        processes: number of processes.
+    """
     launch = ["torchrun", "--standalone", "--nproc-per-node", str(processes)]
     launch[0] = str(Path(sys.executable).with_name("torchrun"))
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +89,11 @@ def words_a_second(processes: int) -> float:
 
 
 def work(arguments: argparse.Namespace) -> None:
-    """Be one process of a run, and tell the words a second if the first."""
+    """Run one process of a training; the first process prints the words per second.
+
+    Args:
+        arguments: the parsed command line.
+    """
     torch.set_num_threads(1)
     sentences = list(islice(read_annotated(arguments.train), arguments.steps * arguments.batch_size))
     dev = [sentence for sentence in sentences if sentence.entities][:1]

@@ -1,4 +1,4 @@
-"""`spanmarker tag` on a corpus: how long it takes, and how much of that is not the model."""
+"""Time of `spanmarker tag` on a corpus, and the share of it spent outside the model."""
 
 import json
 import shutil
@@ -17,11 +17,17 @@ MODEL_STAGES = ("model", "tag")
 
 
 def tag_corpus(bundle: Bundle, corpus: Path, output: Path, run: dict[str, Any]) -> dict[str, Any]:
-    """Tag a corpus with the command and return what its report says.
+    """Tag a corpus with the command and return figures from its report.
+
+    Args:
+        bundle: the model.
+        corpus: path of the input.
+        output: output folder.
+        run: `threads`, `device` and `dtype`.
 
     Returns:
-        `seconds` of the whole command, `run_seconds` of the run inside it (without the interpreter's start),
-        `model_seconds`, `outside` (the share of `run_seconds` that is not the model's), and the report's counts.
+        `seconds` of the whole command, `run_seconds` of the run inside it (without the start of the interpreter),
+        `model_seconds`, `outside` (the share of `run_seconds` spent outside the model), and the counts of the report.
     """
     shutil.rmtree(output, ignore_errors=True)
     command = [sys.executable, "-c", "from pipelines.cli import main; main()", "tag"]

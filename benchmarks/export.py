@@ -1,8 +1,8 @@
-"""One checkpoint for all contestants: a bundle of ours as `span_marker` 1.8.1 and as transformers read it.
+"""Export of a bundle in the formats of the other contestants: `span_marker` 1.8.1 and transformers.
 
-`span_marker` gives the first text token position id 2, whatever the encoder. A bundle whose first token has
-another id is written with its position table moved down by the difference, so both add the same row to the same
-token. The table grows by as many rows, so windows stay as long as they were.
+`span_marker` gives the first text token position id 2 for all encoders. If the bundle's first token has another id, the
+position table is shifted by the difference, so that both add the same row to the same token. The table grows by the
+same number of rows, so that the length of windows is unchanged.
 """
 
 import json
@@ -19,21 +19,27 @@ from torch import Tensor
 from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.bundle.reader import CONFIG, TOKENIZER, WEIGHTS, read_config, read_info, write_digests
 
-#: Encoders that `span_marker` runs: it hands every one token type ids.
+#: Encoder families that `span_marker` supports: it passes token type ids to all encoders.
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
 
-SPAN_MARKER_POSITION = 2  # of the first text token, in span_marker
-MARKERS_A_SAMPLE = 128  # span_marker's default and what its published checkpoints have
+SPAN_MARKER_POSITION = 2  # position of the first text token in span_marker
+MARKERS_A_SAMPLE = 128  # span_marker's default, also used in its published checkpoints
 _MARKERS = ("<start>", "<end>")
 
 
 class ExportError(Exception):
-    """A bundle can't be put through the contestants; the message says why."""
+    """A bundle cannot be exported; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """A bundle taken apart: its config, weights by name, and tokenizer."""
+    """The parts of a bundle.
+
+    Attributes:
+        config: the model config.
+        weights: tensors by name.
+        tokenizer: the tokenizer.
+    """
 
     config: ModelConfig
     weights: dict[str, Tensor]
@@ -41,9 +47,16 @@ class _Parts:
 
 
 def with_limits(bundle: Path, output: Path, **limits: int) -> Path:
-    """Copy a bundle with another `max_tokens` or `entity_max_length`; weights don't depend on either."""
+    """Copy a bundle with another `max_tokens` or `entity_max_length`; the weights do not depend on them.
+
+    Args:
+        bundle: folder of the bundle.
+        output: folder for the copy.
+        limits: the new values.
+    """
     values = json.loads((bundle / CONFIG).read_text(encoding="utf-8"))
-    config = read_config(json.dumps({**values, **limits}), str(bundle))  # refuses what the encoder can't
+    # Rejects limits that the encoder does not support
+    config = read_config(json.dumps({**values, **limits}), str(bundle))
     shutil.copytree(bundle, output, dirs_exist_ok=True)
     (output / CONFIG).write_text(config.to_json(), encoding="utf-8")
     write_digests(output)
@@ -51,13 +64,17 @@ def with_limits(bundle: Path, output: Path, **limits: int) -> Path:
 
 
 def export_span_marker(bundle: Path, output: Path) -> Path:
-    """Write a bundle as a checkpoint of `span_marker` 1.8.1, in `output/checkpoint`.
+    """Write a bundle as a checkpoint of `span_marker` 1.8.1 to `output/checkpoint`.
 
-    The encoder's config and tokenizer go to `output/encoder`: the library reads them from the folder that the
-    checkpoint names, so the whole can't be moved afterwards.
+    The encoder's config and tokenizer go to `output/encoder`. The checkpoint refers to that folder by path, so the
+    output cannot be moved afterwards.
+
+    Args:
+        bundle: folder of the bundle.
+        output: folder for the export.
 
     Raises:
-        ExportError: for a model that the library has no form for.
+        ExportError: span_marker cannot represent the model.
     """
     parts = _read(bundle)
     _check_span_marker_runs(parts.config)
@@ -92,9 +109,14 @@ def export_span_marker(bundle: Path, output: Path) -> Path:
 
 
 def export_encoder(bundle: Path, output: Path) -> Path:
-    """Write a bundle's encoder and tokenizer as a folder that transformers' Auto classes load."""
+    """Write the encoder and the tokenizer of a bundle as a folder for transformers' Auto classes.
+
+    Args:
+        bundle: folder of the bundle.
+        output: folder for the export.
+    """
     parts = _read(bundle)
-    # transformers saves an encoder without the name it has inside a larger model.
+    # transformers saves an encoder without the prefix that its weights have in a larger model.
     weights = {
         name.removeprefix("encoder."): weight for name, weight in parts.weights.items() if name.startswith("encoder.")
     }
@@ -119,9 +141,9 @@ def _check_span_marker_runs(config: ModelConfig) -> None:
 
 
 def _vocabulary_with_markers(parts: _Parts) -> tuple[dict[str, Tensor], Tokenizer, int]:
-    """Return (weights, tokenizer, rows): markers are tokens here, where a bundle need only have rows for them.
+    """Return (weights, tokenizer, rows) with markers as tokens; a bundle may have embedding rows for them only.
 
-    The library adds `<start>` and `<end>` behind the last token and sizes the embeddings to the tokenizer, in
+    The library adds `<start>` and `<end>` after the last token and resizes the embeddings to the tokenizer, in
     multiples of 8.
     """
     tokenizer = parts.tokenizer
@@ -140,7 +162,7 @@ def _vocabulary_with_markers(parts: _Parts) -> tuple[dict[str, Tensor], Tokenize
 
 
 def _move_positions(weights: dict[str, Tensor], shift: int) -> dict[str, Tensor]:
-    """Move the position table down by `shift` rows: row `p` becomes row `p + shift`. The new ones are zeros.
+    """Move the position table down by `shift` rows: row `p` becomes row `p + shift`. The new rows are zeros.
 
     >>> table = torch.tensor([[1.0], [2.0]])
     >>> _move_positions({"encoder.embeddings.position_embeddings.weight": table}, 2).popitem()[1].tolist()
@@ -161,7 +183,7 @@ def _label_maps(labels: list[str]) -> dict[str, Any]:
 def _write(
     folder: Path, values: dict[str, Any], weights: dict[str, Tensor], tokenizer: Tokenizer, config: ModelConfig
 ) -> None:
-    """Write a folder in transformers' layout. The tokenizer is a plain fast one, which changes nothing at loading."""
+    """Write a folder in transformers' layout. The tokenizer is a generic fast one, which loads to the same result."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(values, indent=1), encoding="utf-8")
     tokenizer.save(str(folder / "tokenizer.json"))

@@ -1,4 +1,4 @@
-"""How time grows with sentence length, entity_max_length and document length, beside what the cost model predicts."""
+"""Growth of time with sentence length, entity_max_length and document length, compared with the cost model."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,19 +30,19 @@ REPEATS = 3
 def grow(
     bundles: list[Bundle], sizes: dict[str, int], words: int, work: Path, run: dict[str, Any], pool: Pool, say: Callable
 ) -> list[dict[str, Any]]:
-    """Time our bundles along three axes.
+    """Time bundles along three axes.
 
     Args:
-        bundles: which; each with and without its gate is two.
-        sizes: tokens of a window, for "sentence" and for "document".
-        words: words of a sample, about.
+        bundles: the bundles; a bundle with and without its gate counts as two.
+        sizes: maximum tokens per window, for "sentence" and for "document".
+        words: approximate number of words per sample.
         work: folder for bundles with other limits and for workloads.
         run: `threads`, `device`, `dtype`.
         pool: worker processes.
-        say: takes lines about progress.
+        say: called with lines about progress.
 
     Returns:
-        A dict a point: `axis`, `value`, `name`, `words`, `seconds` (of each repeat), `counted`, `predicted`.
+        One dict per point: `axis`, `value`, `name`, `words`, `seconds` (of each repetition), `counted`, `predicted`.
     """
     points = []
     model = bundles[0].path
@@ -85,7 +85,7 @@ def grow(
 
 
 def _points(model: Path, sizes: dict[str, int], words: int) -> Iterator[tuple[str, int, Workload, str]]:
-    """Yield (axis, value, workload, context); the words of an axis are about as many at every point."""
+    """Yield (axis, value, workload, context); all points of an axis have about the same number of words."""
     packer = packer_with(model, sizes["sentence"])
     long, _ = fitting_of(packer, read_jsonl("ncbi_disease/test.jsonl"))
     for length in SENTENCE_WORDS:
@@ -105,7 +105,11 @@ def _points(model: Path, sizes: dict[str, int], words: int) -> Iterator[tuple[st
 
 
 def pieces(sentences: list[Sentence], length: int) -> Iterator[Sentence]:
-    """Cut text into runs of `length` words, whatever its sentences; a rest is dropped.
+    """Cut text into pieces of `length` words, regardless of sentences; a shorter rest is dropped.
+
+    Args:
+        sentences: the sentences.
+        length: words per piece.
 
     >>> [s["tokens"] for s in pieces([{"tokens": ["a", "b", "c"]}, {"tokens": ["d", "e"]}], 2)]
     [['a', 'b'], ['c', 'd']]

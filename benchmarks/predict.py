@@ -1,4 +1,4 @@
-"""What the cost model says about an entry on a workload, beside what was counted while it ran."""
+"""Predictions of the cost model for an entry on a workload, compared with measured counts."""
 
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,18 @@ from spanmarker_core.windows.packer import Context
 
 
 def predict(workload: Workload, entry: Entry, model: Path, counted: dict[str, float]) -> dict[str, Any]:
-    """Predict an entry's multiply-accumulates from the tokens of the workload.
+    """Predict the multiply-accumulates of an entry from the tokens of the workload.
 
     Args:
-        workload: what was tagged.
-        entry: who tagged it.
-        model: the bundle that the peers' checkpoints are made from.
-        counted: `linear` and `attention`, counted while it ran; of ours `candidates`, `spans` and `words` with markers.
+        workload: the workload.
+        entry: the contestant.
+        model: folder of the bundle that was exported for the peers.
+        counted: measured `linear` and `attention`; for this library also `candidates`, `spans` and `words` with
+            markers.
 
     Returns:
-        `macs` (None where nothing is predicted); `tokens` and `spans` behind them; `kept`, the share of the spans that
-        got markers; `useful`, the share of the computed tokens that are text or markers that were asked for.
+        `macs` (None without a prediction); `tokens` and `spans` that it is based on; `kept`, the share of the spans
+        that received markers; `useful`, the share of the computed tokens that are text or required markers.
     """
     bundle = Path(entry.options["path"]) if entry.module == "ours" else model
     config = config_of(bundle)
@@ -48,11 +49,17 @@ def predict(workload: Workload, entry: Entry, model: Path, counted: dict[str, fl
 
 
 def held(workload: Workload, entry: Entry, bundle: Path) -> list[Window]:
-    """What the windows hold that an entry has to encode, each distinct one once."""
+    """Return the counts of the windows that an entry has to encode, each distinct window once.
+
+    Args:
+        workload: the workload.
+        entry: the contestant.
+        bundle: folder of the bundle.
+    """
     if entry.model in ("text", "once", None):
         texts = workload.windows if entry.model == "text" else workload.once
         return [Window(len(tokens), 0, 0, 0) for tokens in texts]
     packer = packer_with(bundle, workload.max_tokens)
-    if entry.model == "padded":  # a window a sentence, whatever it shares
+    if entry.model == "padded":  # one window per sentence, without sharing
         return own_windows(packer, workload.sentences, Context(workload.context))
     return [window for _, window in shared_windows(packer, workload.sentences, Context(entry.model))]

@@ -1,4 +1,4 @@
-"""The parent's side of a worker: starts `workers/serve.py` and asks it."""
+"""The parent's side of a worker: starts `workers/serve.py` and sends it requests."""
 
 import json
 import os
@@ -11,16 +11,16 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class WorkerFailed(Exception):
-    """A worker's own error, with its traceback, or its end."""
+    """A worker raised an error, which is included with its traceback, or ended."""
 
 
 class Worker:
-    """A process that holds one contestant. Close it, or use it in a `with` block.
+    """A process with one contestant. Close it after use, or use it as a context manager.
 
     Args:
-        python: the interpreter of its environment.
-        module: a file of `workers/`, without its ending.
-        options: for the contestant; `threads`, `device`, `dtype` and `path` among them.
+        python: interpreter of its environment.
+        module: name of a module in `workers/`.
+        options: options of the contestant, including `threads`, `device`, `dtype` and `path`.
     """
 
     def __init__(self, python: Path, module: str, options: dict[str, Any]) -> None:
@@ -47,8 +47,12 @@ class Worker:
     def ask(self, do: str, **arguments: Any) -> Any:
         """Send a request and wait for its answer.
 
+        Args:
+            do: name of the request.
+            arguments: arguments of the request.
+
         Raises:
-            WorkerFailed: with the worker's traceback.
+            WorkerFailed: the worker failed; includes its traceback.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None

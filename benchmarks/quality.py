@@ -2,10 +2,10 @@
 
     python benchmarks/quality.py --encoder DIR --data DIR --output DIR [--device cuda] [--workers 12]
 
-`--data` holds `wnut17/`, `ncbi_disease/`, `gum/` and `fewnerd_inter_train36/`, each with train.jsonl, dev.jsonl and
-test.jsonl. Every run is a line of `runs.jsonl`; runs that are there aren't made again, so the command can be stopped
-and repeated. Runs are taken in the order of `grid`, what matters most first. On a CPU the whole grid takes days: it is
-made for a GPU that many small processes share.
+`--data` contains `wnut17/`, `ncbi_disease/`, `gum/` and `fewnerd_inter_train36/`, each with train.jsonl, dev.jsonl and
+test.jsonl. Every run is a line of `runs.jsonl`; existing runs are not repeated, so the command can be interrupted and
+resumed. Runs are executed in the order of `grid`, the most important first. On a CPU the whole grid takes days: it is
+intended for a GPU shared by many small processes.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 SEEDS = (1, 2, 3)
-#: Settings of each data set; chosen once, the same for all that are compared.
+#: Settings of each data set, chosen once and used for all configurations.
 DATASETS: dict[str, dict[str, Any]] = {
     "wnut17": {"epochs": 5, "max_tokens": 128},
     "ncbi_disease": {"epochs": 5, "max_tokens": 256},
@@ -29,8 +29,8 @@ DATASETS: dict[str, dict[str, Any]] = {
 COMMON = {"learning_rate": 3e-4, "batch_size": 32, "entity_max_length": 8}
 PAIRING = (None, 1, 2, 0)
 THREE = ("wnut17", "ncbi_disease", "fewnerd_inter_train36")
-#: Windows a step, so that a step has about 32 sentences under each policy. (ncbi_disease's sentences alone are
-#: all_spans.ncbi_disease.pairNone.)
+#: Windows per step, so that a step has about 32 sentences under each policy. (The runs with single sentences of
+#: ncbi_disease are all_spans.ncbi_disease.pairNone.)
 CONTEXTS = {
     ("ncbi_disease", "block"): 8,
     ("ncbi_disease", "document"): 12,
@@ -62,7 +62,13 @@ def grid() -> list[dict[str, Any]]:
 
 
 def worker(tasks: Any, results: Any, arguments: argparse.Namespace) -> None:
-    """Make runs until none are left or time is up."""
+    """Execute runs until none are left or the time is over.
+
+    Args:
+        tasks: queue of runs.
+        results: queue for the results.
+        arguments: the parsed command line.
+    """
     import torch
 
     from spanmarker_core import load
@@ -109,7 +115,11 @@ def worker(tasks: Any, results: Any, arguments: argparse.Namespace) -> None:
 
 
 def summary(lines: list[dict[str, Any]]) -> str:
-    """Return mean ± standard error of test F1 of each configuration as a Markdown table."""
+    """Return mean ± standard error of test F1 of each configuration as a Markdown table.
+
+    Args:
+        lines: the lines of `runs.jsonl`.
+    """
     groups: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
         if "error" not in line:
@@ -135,6 +145,7 @@ def _mean(scores: list[float]) -> str:
 
 
 def main() -> None:
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name in ("--encoder", "--data", "--output"):
         parser.add_argument(name, type=Path, required=True)

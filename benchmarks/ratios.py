@@ -1,4 +1,4 @@
-"""Medians, and ratios of times that were taken side by side."""
+"""Medians, and ratios of times that were measured in the same rounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,13 @@ from statistics import median
 
 @dataclass(frozen=True)
 class Spread:
-    """A median with the least and the greatest value."""
+    """A median with its range.
+
+    Attributes:
+        median: the median.
+        low: the smallest value.
+        high: the largest value.
+    """
 
     median: float
     low: float
@@ -17,6 +23,9 @@ class Spread:
 def spread(values: Sequence[float]) -> Spread:
     """Return the median and the range.
 
+    Args:
+        values: the values.
+
     >>> spread([3.0, 1.0, 2.0])
     Spread(median=2.0, low=1.0, high=3.0)
     """
@@ -24,11 +33,13 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def speedup(seconds: Sequence[float], against: Sequence[float]) -> Spread:
-    """How many times faster than `against`, round by round: what slows a machine down for a while slows both.
+    """Return the factor by which one contestant is faster than another, computed per round.
+
+    Pairing by round cancels out temporary slowdowns of the machine, which affect both contestants.
 
     Args:
-        seconds: times of one contestant, one a round.
-        against: times of the other in the same rounds.
+        seconds: times of the contestant, one per round.
+        against: times of the other contestant in the same rounds.
 
     >>> speedup([1.0, 2.0, 1.0], against=[4.0, 6.0, 2.0])
     Spread(median=3.0, low=2.0, high=4.0)

@@ -1,4 +1,4 @@
-"""One workload: check that contestants agree, let each choose its settings, time them in turn."""
+"""Measurement of one workload: contestants are compared for equal results, tuned, and timed in interleaved rounds."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,29 +15,42 @@ TOLERANCE = 1e-3  # between scores
 
 
 class Disagreement(Exception):
-    """Contestants that should find the same don't; timing them would compare different work."""
+    """Contestants that should find the same entities do not; timing them would compare different work."""
 
 
 class Pool:
-    """Worker processes by what they were started with; entries of one process share it."""
+    """Worker processes, shared by entries with the same module and options.
+
+    Args:
+        python: interpreter of this library's environment.
+        peer_python: interpreter of the environment of span_marker.
+    """
 
     def __init__(self, python: Path, peer_python: Path) -> None:
         self.python, self.peer_python = python, peer_python
         self.workers: dict[tuple[str, str], Worker] = {}
 
     def worker(self, entry: Entry) -> Worker:
-        """Return the entry's process, started if it isn't running."""
+        """Return the process of an entry, starting it if necessary.
+
+        Args:
+            entry: the contestant.
+        """
         if entry.process not in self.workers:
             self.workers[entry.process] = self.start(entry)
         return self.workers[entry.process]
 
     def start(self, entry: Entry) -> Worker:
-        """Start a process that the caller closes."""
+        """Start a separate process, which the caller closes.
+
+        Args:
+            entry: the contestant.
+        """
         python = self.peer_python if entry.module == "span_marker_peer" else self.python
         return Worker(python, entry.module, entry.options)
 
     def close(self) -> None:
-        """End all of them."""
+        """End all processes."""
         for worker in self.workers.values():
             worker.close()
         self.workers.clear()
@@ -52,22 +65,22 @@ def measure(
     rounds: int,
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Return the raw results of a workload: for each entry its times, settings, counts and scores.
+    """Return the raw results of a workload: times, settings, counts and scores of each entry.
 
-    Every entry runs once before timing, which is its warm-up: what it found is compared with gold, and the peer's
-    with ours. Then round after round, each in turn, one process at a time.
+    Every entry runs once before the timing, as a warm-up: its entities are compared with gold, and those of the peer
+    with those of this library. In each round the entries then run one after another, one process at a time.
 
     Args:
-        workload: what is tagged.
-        entries: who takes part, the peer and our exact form among them.
-        labels: what the checkpoint can find.
+        workload: the workload.
+        entries: the contestants, including the peer and the exact form of this library.
+        labels: the labels of the checkpoint.
         pool: worker processes.
         path: file for the workload, which workers read.
-        rounds: how often each is timed.
-        say: takes lines about progress.
+        rounds: number of timed rounds.
+        say: called with lines about progress.
 
     Raises:
-        Disagreement: if the peer and our exact form find different entities.
+        Disagreement: the peer and the exact form find different entities.
     """
     results: dict[str, dict[str, Any]] = {}
     found: dict[str, list | None] = {}
@@ -108,7 +121,7 @@ def _compared(entries: list[Entry]) -> list[Entry]:
 
 
 def _exactly(entry: Entry, found: list | None, pool: Pool, path: Path) -> list | None:
-    """Return what an entry finds in float32: what it has found, or the answer of a process of its own."""
+    """Return the entities of an entry in float32: those already found, or those of a separate process."""
     if entry.options["dtype"] == "float32":
         return found
     exact = replace(entry, options={**entry.options, "dtype": "float32"})
@@ -118,10 +131,14 @@ def _exactly(entry: Entry, found: list | None, pool: Pool, path: Path) -> list |
 
 
 def check_same(theirs: list | None, ours: list | None) -> dict[str, float]:
-    """Compare the entities of two contestants, given as [start, end, label, score] a sentence.
+    """Compare the entities of two contestants, given as lists of [start, end, label, score] per sentence.
+
+    Args:
+        theirs: entities of the peer.
+        ours: entities of this library.
 
     Raises:
-        Disagreement: if a span or label differs, a score by more than 0.001, or there is nothing to compare.
+        Disagreement: a span or label differs, a score differs by more than 0.001, or there are no entities to compare.
     """
     assert theirs is not None
     assert ours is not None
@@ -141,7 +158,13 @@ def check_same(theirs: list | None, ours: list | None) -> dict[str, float]:
 
 
 def scores(workload: Workload, found: list | None, labels: set[str]) -> dict[str, float] | None:
-    """Entity scores of the sample, where the contestant finds entities and gold has labels that the model knows."""
+    """Return the entity scores of a sample; None if the contestant finds no entities or gold lacks the model's labels.
+
+    Args:
+        workload: the workload.
+        found: the entities of each sentence, or None.
+        labels: the labels of the checkpoint.
+    """
     gold_labels = {entity["label"] for sentence in workload.sentences for entity in sentence["entities"]}
     if found is None or not gold_labels & labels:
         return None

@@ -1,10 +1,10 @@
-"""What the pipeline itself costs: growth with the corpus, each engine's overhead a shard, a second worker's gain.
+"""Cost of the pipeline itself: growth with the corpus, overhead of each engine per shard, gain from a second worker.
 
     python -m benchmarks.scale --output DIR [--parts growth engines workers] [--rounds 3]
 
-`growth` and `engines` run a tiny model whose gate lets nothing pass, so that reading, splitting, packing, checking,
-writing and committing are what is measured. `workers` runs the bundled model, one thread a worker. Alternatives take
-turns within each round. Run it on a machine that does nothing else; results go to DIR/scale.json and to the screen.
+`growth` and `engines` use a tiny model whose gate rejects all spans, so that they measure reading, splitting, packing,
+checking, writing and committing. `workers` uses the bundled model with one thread per worker. Alternatives are
+interleaved within each round. Run this on an otherwise idle machine; results go to DIR/scale.json and to the screen.
 """
 
 import argparse
@@ -27,12 +27,12 @@ from tests.support.tiny import GATE, tiny_bundle
 DEMO = Path(__file__).resolve().parents[1] / "infra" / "demo"
 ENGINES = ("local", "dask", "beam")
 TIMES = (1, 10, 100)
-#: Shards of the two runs whose difference is the cost of a shard.
+#: Numbers of shards of the two runs whose difference gives the cost per shard.
 FEW, MANY = 8, 208
 
 
 def demo_documents() -> Iterator[dict[str, str]]:
-    """Yield the sample corpus."""
+    """Yield the documents of the sample corpus."""
     for path in sorted(DEMO.glob("*.parquet")):
         yield from pq.read_table(path, columns=["id", "text"]).to_pylist()
     for line in (DEMO / "speeches.jsonl").read_text(encoding="utf-8").splitlines():
@@ -40,7 +40,12 @@ def demo_documents() -> Iterator[dict[str, str]]:
 
 
 def write_corpus(path: Path, times: int) -> Path:
-    """Write the sample corpus `times` over, each copy under ids of its own."""
+    """Write several copies of the sample corpus, with distinct ids, and return the path.
+
+    Args:
+        path: path of the file.
+        times: number of copies.
+    """
     documents = list(demo_documents())
     with open(path, "w", encoding="utf-8") as file:
         for copy in range(times):
@@ -51,7 +56,12 @@ def write_corpus(path: Path, times: int) -> Path:
 
 
 def write_lines(path: Path, count: int) -> Path:
-    """Write a corpus of short documents, of which each is to be a shard."""
+    """Write a corpus of short documents, each of which becomes a shard, and return the path.
+
+    Args:
+        path: path of the file.
+        count: number of documents.
+    """
     text = "Barack Obama was in Paris. He flew to New York."
     with open(path, "w", encoding="utf-8") as file:
         for number in range(count):
@@ -60,13 +70,26 @@ def write_lines(path: Path, count: int) -> Path:
 
 
 def idle_model(folder: Path) -> Path:
-    """Write a tiny model whose gate lets nothing pass."""
+    """Write a tiny model whose gate rejects all spans, and return its folder.
+
+    Args:
+        folder: parent folder.
+    """
     shutil.rmtree(folder / "tiny", ignore_errors=True)
     return tiny_bundle(folder / "tiny", gate={**GATE, "trained": "joint", "threshold": 1.0})
 
 
 def tag(corpus: Path, output: Path, model: Path, engine: str, workers: int, shard_bytes: int) -> dict[str, Any]:
-    """Tag a corpus anew with the command; return what its report says, and `wall`, seconds of the whole command."""
+    """Tag a corpus from scratch with the command; return figures from its report, and `wall`, the total seconds.
+
+    Args:
+        corpus: path of the input.
+        output: output folder.
+        model: folder of the bundle.
+        engine: name of the engine.
+        workers: number of workers.
+        shard_bytes: approximate size of a shard, in bytes of text.
+    """
     shutil.rmtree(output, ignore_errors=True)
     command = [sys.executable, "-m", "pipelines.cli", "tag", "--input", str(corpus), "--output", str(output)]
     command += ["--model", str(model), "--engine", engine, "--workers", str(workers), "--threads", "1"]
@@ -91,7 +114,13 @@ def tag(corpus: Path, output: Path, model: Path, engine: str, workers: int, shar
 
 
 def growth(folder: Path, rounds: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Tag 1, 10 and 100 times the sample corpus, once each, with the tiny model."""
+    """Tag 1, 10 and 100 copies of the sample corpus with the tiny model, once each.
+
+    Args:
+        folder: working folder.
+        rounds: unused.
+        say: called with lines about progress.
+    """
     model = idle_model(folder)
     found = []
     for times in TIMES:
@@ -105,7 +134,13 @@ def growth(folder: Path, rounds: int, say: Callable[[str], None]) -> list[dict[s
 
 
 def engines(folder: Path, rounds: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Tag few and many tiny shards with each engine, one worker; tell the fixed cost and a shard's, in seconds."""
+    """Tag few and many tiny shards with each engine and one worker; return fixed cost and cost per shard, in seconds.
+
+    Args:
+        folder: working folder.
+        rounds: number of rounds.
+        say: called with lines about progress.
+    """
     model = idle_model(folder)
     line = write_lines(folder / "one.jsonl", 1).stat().st_size
     corpora = {count: write_lines(folder / f"{count}.jsonl", count) for count in (FEW, MANY)}
@@ -128,7 +163,13 @@ def engines(folder: Path, rounds: int, say: Callable[[str], None]) -> list[dict[
 
 
 def workers(folder: Path, rounds: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Tag the sample corpus with the bundled model by one and by two workers of one thread."""
+    """Tag the sample corpus with the bundled model, with one and with two workers of one thread each.
+
+    Args:
+        folder: working folder.
+        rounds: number of rounds.
+        say: called with lines about progress.
+    """
     found = []
     corpus = write_corpus(folder / "1x.jsonl", 1)
     for engine in ("local", "dask"):
@@ -146,6 +187,7 @@ def workers(folder: Path, rounds: int, say: Callable[[str], None]) -> list[dict[
 
 
 def main() -> None:
+    """Run from the command line."""
     parts = {"growth": growth, "engines": engines, "workers": workers}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""Results as Markdown."""
+"""Results as Markdown tables."""
 
 from collections.abc import Iterator
 from statistics import median
@@ -9,7 +9,11 @@ from benchmarks.ratios import Spread, speedup, spread
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """Return the tables of a result file."""
+    """Return the tables of a result file.
+
+    Args:
+        results: values of the file.
+    """
     parts = [_head(results)]
     parts += [_workload(workload) for workload in results["workloads"]]
     if results.get("growth"):

@@ -1,9 +1,9 @@
-"""Sentences a second of bundles on one device, windows ready: the model, listing spans and choosing candidates.
+"""Measure the sentences per second of bundles on one device: the model, span listing and decoding, without packing.
 
     python -m benchmarks.throughput --data test.jsonl --device cuda --dtype bfloat16 full/:off gated/:on
 
-Beside it, where there is a gate, the text pass alone (a gate that lets nothing pass). For a quick look at a GPU,
-where the peers of `make bench` take minutes.
+For bundles with a gate, the text pass alone is also measured (with a gate that rejects all spans). Use this for a quick
+measurement on a GPU, where the peers of `make bench` take minutes.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from spanmarker_core.windows.packer import Windows
 
 
 def main() -> None:
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bundles", nargs="+", help="PATH:GATE")
     parser.add_argument("--data", type=Path, required=True)
@@ -42,7 +43,13 @@ def main() -> None:
 
 
 def seconds(model: Tagger, windows: Windows, rounds: int) -> float:
-    """Return the median time of scoring, after a round to warm up."""
+    """Return the median time of scoring in seconds, after a warm-up round.
+
+    Args:
+        model: the tagger.
+        windows: the windows to score.
+        rounds: number of timed rounds.
+    """
     taken = []
     for _ in range(rounds + 1):
         began = time.perf_counter()

@@ -1,9 +1,9 @@
-"""Time training steps: all spans, late pairing, the joint gate, both; the same sentences, in turn.
+"""Compare the time of training steps: all spans, late pairing, the joint gate, and both, interleaved.
 
     python -m benchmarks.training --encoder DIR --train infra/models/bundled/data/train.jsonl
 
-A step is forward, backward and AdamW. Making batches is part of it, validation is not. Prints seconds a step of each
-and the ratio to training on all spans, taken within a round.
+All use the same sentences. A step includes the preparation of batches, the forward and backward pass and AdamW, but no
+validation. Prints the seconds per step, and the ratio to training on all spans within a round.
 """
 
 import argparse
@@ -35,6 +35,7 @@ FORMS = {
 
 
 def main() -> None:
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--encoder", type=Path, required=True)
     parser.add_argument("--train", type=Path, required=True)
@@ -52,7 +53,7 @@ def main() -> None:
         name: stepper(sentences, labels, arguments, replace(shared, **settings)) for name, settings in FORMS.items()
     }
     seconds: dict[str, list[float]] = {name: [] for name in forms}
-    for number in range(arguments.rounds + 1):  # the first warms up
+    for number in range(arguments.rounds + 1):  # the first round is a warm-up
         for name, steps in forms.items():
             began = time.perf_counter()
             steps()
@@ -69,7 +70,14 @@ def main() -> None:
 
 
 def stepper(sentences: list, labels: list, arguments: argparse.Namespace, settings: TrainingSettings) -> Callable:
-    """Return what does the steps over all sentences, on a model of its own."""
+    """Return a function that executes the steps over all sentences, on its own model.
+
+    Args:
+        sentences: the training sentences.
+        labels: the labels of the model.
+        arguments: the parsed command line.
+        settings: the training settings.
+    """
     torch.manual_seed(0)
     config, network, tokenizer = new_model(arguments.encoder, labels, settings)
     source = SentenceWindows(sentences, packer_of(config, tokenizer), config.context, labels)

@@ -1,4 +1,4 @@
-"""What is tagged: samples of real text as sentences of words, the same for every contestant."""
+"""Workloads: samples of real text as sentences of words, the same for every contestant."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -18,22 +18,22 @@ from spanmarker_core.windows.packer import Context, Packer, Windows
 
 DATA = Path(__file__).resolve().parents[1] / "infra" / "bench" / "data"
 
-Sentence = dict  # document_id, sentence_id, tokens and, of annotated data, entities; as in JSONL
+Sentence = dict  # document_id, sentence_id, tokens and, in annotated data, entities; as in JSONL
 
 
 @dataclass
 class Workload:
-    """Sentences to tag, and the same text in the forms that contestants without words take.
+    """Sentences to tag, and the same text in the forms for contestants that do not take words.
 
     Attributes:
-        name: what it is called in results.
+        name: name in the results.
         context: "sentence" or "document".
-        max_tokens: tokens of a window, special tokens included.
-        sentences: `document_id` (an int), `sentence_id`, `tokens`, `entities` (empty where there is no gold).
-        windows: token ids of the windows, special tokens included; under "document" each distinct one once.
-        once: token ids of every document, cut into windows at sentences: no token twice.
-        texts: words joined by blanks, a text for each window of `once`.
-        left_out: sentences that some contestant can't take whole, which are in no sample.
+        max_tokens: maximum tokens per window, including special tokens.
+        sentences: `document_id` (an int), `sentence_id`, `tokens`, `entities` (empty without gold).
+        windows: token ids of the windows, including special tokens; with "document" each distinct window once.
+        once: token ids of every document, split into windows at sentences, without repeated tokens.
+        texts: words joined by spaces, one text per window of `once`.
+        left_out: number of sentences that some contestant cannot take whole; they are in no sample.
     """
 
     name: str
@@ -46,13 +46,17 @@ class Workload:
     left_out: int = 0
 
     def write(self, path: Path) -> Path:
-        """Write it as JSON, which is what workers read."""
+        """Write the workload as JSON for the workers and return the path.
+
+        Args:
+            path: path of the file.
+        """
         path.write_text(json.dumps(vars(self), ensure_ascii=False), encoding="utf-8")
         return path
 
     @property
     def n_words(self) -> int:
-        """Words of all sentences."""
+        """Return the number of words of all sentences."""
         return sum(len(sentence["tokens"]) for sentence in self.sentences)
 
 
@@ -60,10 +64,10 @@ def workloads(bundle: Path, sizes: dict[str, int], sentences: int, document_sent
     """Yield the four workloads.
 
     Args:
-        bundle: a bundle whose tokenizer all contestants share.
-        sizes: tokens of a window, for "sentence" and for "document".
-        sentences: how many sentences to take alone.
-        document_sentences: how many to take in their documents, about: documents are whole.
+        bundle: folder of a bundle whose tokenizer all contestants share.
+        sizes: maximum tokens per window, for "sentence" and for "document".
+        sentences: number of single sentences.
+        document_sentences: approximate number of sentences in whole documents.
     """
     packer = packer_with(bundle, sizes["sentence"])
     for name, file in (("short sentences (wnut17)", "wnut17"), ("long sentences (ncbi_disease)", "ncbi_disease")):
@@ -80,13 +84,21 @@ def workloads(bundle: Path, sizes: dict[str, int], sentences: int, document_sent
 
 
 def read_jsonl(name: str) -> list[Sentence]:
-    """Read a file of the benchmark's data."""
+    """Read a file of the benchmark's data.
+
+    Args:
+        name: name of the file.
+    """
     with open(DATA / name, encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 
 def speeches(sentences_each: int) -> list[Sentence]:
-    """The first sentences of each speech, cut into words."""
+    """Return the first sentences of each speech, split into words.
+
+    Args:
+        sentences_each: number of sentences per speech.
+    """
     found = []
     for document in read_jsonl("speeches/documents.jsonl"):
         text = document["text"]
@@ -98,7 +110,15 @@ def speeches(sentences_each: int) -> list[Sentence]:
 
 
 def build(name: str, packer: Packer, context: str, documents: list[list[Sentence]], left_out: int = 0) -> Workload:
-    """Make a workload of documents, which are numbered anew."""
+    """Return a workload of documents, which are renumbered.
+
+    Args:
+        name: name of the workload.
+        packer: packer for windows of the workload's size.
+        context: "sentence" or "document".
+        documents: the sentences of each document.
+        left_out: number of sentences left out before.
+    """
     taken = [
         {**sentence, "document_id": document, "sentence_id": number}
         for document, members in enumerate(documents)
@@ -116,18 +136,32 @@ def build(name: str, packer: Packer, context: str, documents: list[list[Sentence
 
 
 def by_document(sentences: Iterable[Sentence]) -> list[list[Sentence]]:
-    """Group sentences that stand together by their document."""
+    """Group adjacent sentences by their document.
+
+    Args:
+        sentences: the sentences.
+    """
     return [list(members) for _, members in groupby(sentences, key=lambda sentence: sentence["document_id"])]
 
 
 def fitting_of(packer: Packer, sentences: list[Sentence]) -> tuple[list[Sentence], int]:
-    """Return the sentences that every contestant can take, and how many others there are."""
+    """Return the sentences that every contestant can take whole, and the number of the others.
+
+    Args:
+        packer: packer for windows of the workload's size.
+        sentences: the sentences.
+    """
     fitting = [sentence for sentence in sentences if fits(packer, sentence)]
     return fitting, len(sentences) - len(fitting)
 
 
 def packer_with(bundle: Path, max_tokens: int) -> Packer:
-    """Return a bundle's packer for windows of another length."""
+    """Return a bundle's packer for windows of another length.
+
+    Args:
+        bundle: folder of the bundle.
+        max_tokens: maximum tokens per window.
+    """
     config = read_info(bundle).config
     packer = read_packer(bundle, config)
     packer.max_tokens = max_tokens
@@ -136,10 +170,15 @@ def packer_with(bundle: Path, max_tokens: int) -> Packer:
 
 
 def fits(packer: Packer, sentence: Sentence) -> bool:
-    """Tell whether every contestant can take a sentence whole.
+    """Return whether every contestant can take a sentence whole.
 
-    `span_marker` cuts sentences at its window, takes a word with a blank for raw text and puts markers of words
-    without a token on the first token; we do neither, so such sentences would compare nothing.
+    `span_marker` truncates sentences at its window, treats a word that contains a space as raw text, and puts the
+    markers of words without tokens on the first token. This library does none of that, so results for such sentences
+    would not be comparable.
+
+    Args:
+        packer: packer for windows of the workload's size.
+        sentence: the sentence.
     """
     if not sentence["tokens"] or any(not word or " " in word for word in sentence["tokens"]):
         return False
@@ -149,7 +188,11 @@ def fits(packer: Packer, sentence: Sentence) -> bool:
 
 
 def evenly(items: list, count: int) -> list:
-    """Take `count` items spread evenly, or all.
+    """Return `count` evenly spaced items, or all.
+
+    Args:
+        items: the items.
+        count: number of items.
 
     >>> evenly(["a", "b", "c", "d", "e", "f"], 3)
     ['a', 'c', 'e']
@@ -159,9 +202,14 @@ def evenly(items: list, count: int) -> list:
 
 
 def shared_windows(packer: Packer, sentences: Iterable[Sentence], context: Context) -> list[tuple[tuple, Window]]:
-    """Pack sentences; return each window's token ids and what it holds.
+    """Pack sentences; return the token ids and the counts of each window.
 
-    With context, sentences of a document whose window is the same tokens share one.
+    With context, sentences of a document whose windows have the same tokens share one window.
+
+    Args:
+        packer: packer for windows of the workload's size.
+        sentences: the sentences.
+        context: context of a window.
     """
     found = []
     for members in by_document(sentences):
@@ -180,7 +228,13 @@ def shared_windows(packer: Packer, sentences: Iterable[Sentence], context: Conte
 
 
 def own_windows(packer: Packer, sentences: Iterable[Sentence], context: Context) -> list[Window]:
-    """Pack sentences; return what the window of each holds, though others may be the same tokens."""
+    """Pack sentences; return the counts of the window of each sentence, even if windows have the same tokens.
+
+    Args:
+        packer: packer for windows of the workload's size.
+        sentences: the sentences.
+        context: context of a window.
+    """
     found = []
     for members in by_document(sentences):
         windows, spans = _packed(packer, members, context)
@@ -204,7 +258,7 @@ def _window(tokens: int, spans: Spans, rows: np.ndarray) -> Window:
 
 
 def _grouped(packer: Packer, sentences: list[Sentence]) -> list[list[tuple[Sentence, EncodedSentence]]]:
-    """Cut a document into runs of sentences that fill a window, each sentence once."""
+    """Split a document into groups of consecutive sentences that fill a window, each sentence once."""
     encoded = packer.encode_words([sentence["tokens"] for sentence in sentences])
     groups: list[list[tuple[Sentence, EncodedSentence]]] = []
     room = 0

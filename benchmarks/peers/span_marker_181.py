@@ -1,17 +1,18 @@
-"""span_marker 1.8.1's own Trainer on the files of an experiment: what this library is measured against.
+"""Train and score span_marker 1.8.1 with its own Trainer on the files of an experiment.
 
     command = \"\"\"{python} benchmarks/peers/span_marker_181.py --train {train} --dev {dev} --test {test}
         --output {output} --encoder {encoder} --encoder-layers '{encoder_layers}' --seed {seed} --epochs {epochs}
         --batch-size {batch_size} --learning-rate {learning_rate} --weight-decay {weight_decay}
         --warmup-share {warmup_share} --max-tokens {max_tokens} --entity-max-length {entity_max_length}\"\"\"
 
-span_marker needs transformers < 5, so this file goes on in an environment of its own: that of SPAN_MARKER_PYTHON, an
-interpreter, or else the one of `tests/parity/span_marker_environment.py`, which is made if it is missing.
+span_marker requires transformers < 5, so this file restarts itself in another environment: with the interpreter in
+SPAN_MARKER_PYTHON, or else in the environment of `tests/parity/span_marker_environment.py`, which is created if
+missing.
 
-Its settings are the experiment's. It spreads the spans of a sentence over several samples, so its batches are made
-larger until an epoch has as many steps as one of `--batch-size` sentences. Text beyond `model_max_length` it cuts off;
-the figures count the sentences. Its own metric is a script from the hub, so the epoch is chosen by F1 over exact spans
-of what it predicts on dev, as ours.
+The settings are those of the experiment. span_marker distributes the spans of a sentence over several samples, so its
+batches are enlarged until an epoch has as many steps as with batches of `--batch-size` sentences. It truncates text
+beyond `model_max_length`; the figures include the number of these sentences. Its own metric is a script from the hub,
+so the best epoch is chosen by F1 over exact spans on dev, as in this library.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from pathlib import Path
 
 
 def main() -> None:
+    """Run from the command line."""
     options = _options()
     if not _has_span_marker():
         _go_on_elsewhere()
@@ -81,7 +83,7 @@ def _has_span_marker() -> bool:
 
 
 def _go_on_elsewhere() -> None:
-    """Run this file again with an interpreter that has span_marker; never returns."""
+    """Run this file again with an interpreter that has span_marker. Does not return."""
     python = os.environ.get("SPAN_MARKER_PYTHON")
     if python is None:
         sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "parity"))
@@ -112,7 +114,7 @@ def _trainer(options, labels, train, dev, scratch):
         model_max_length=options.max_tokens,
         entity_max_length=options.entity_max_length,
     )
-    model.generate_model_card = lambda: ""  # written at each save, and it can't do without its own metric
+    model.generate_model_card = lambda: ""  # called at each save, and it requires the library's own metric
     trained = dataset(train)
     counter = Trainer(model=model, args=TrainingArguments(output_dir=str(scratch / "counter"), report_to=[]))
     n_samples = len(counter.preprocess_dataset(trained, counter.label_normalizer, model.tokenizer))
@@ -148,7 +150,7 @@ def _trainer(options, labels, train, dev, scratch):
 
 
 def _cut(encoder: Path, layers: str, folder: Path) -> Path:
-    """Return the encoder's folder, or one with its first layers only."""
+    """Return the folder of the encoder, or of a copy with its first layers only."""
     if not layers:
         return encoder
     from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -161,7 +163,7 @@ def _cut(encoder: Path, layers: str, folder: Path) -> Path:
 
 
 def _iob2(record) -> list[str]:
-    """Tags of the most entities that don't overlap."""
+    """Return IOB2 tags for as many non-overlapping entities as possible."""
     tags = ["O"] * len(record["tokens"])
     end = 0
     for entity in sorted(record["entities"], key=lambda each: (each["end"], -each["start"], each["label"])):
@@ -199,7 +201,7 @@ def _f1(records, predicted) -> float:
 
 
 def _cut_off(model, records) -> int:
-    """Count the sentences of which the library sees the beginning only."""
+    """Return the number of sentences that the library truncates."""
     tokenizer = model.tokenizer.tokenizer
     lengths = (len(tokenizer(record["tokens"], is_split_into_words=True)["input_ids"]) for record in records)
     return sum(length > model.config.model_max_length for length in lengths)

@@ -1,18 +1,21 @@
-"""Token classification (transformers) on the files of an experiment: the baseline that span models are measured by.
+"""Train and score token classification (transformers), the baseline for span models, on the files of an experiment.
 
     command = \"\"\"{python} -m benchmarks.peers.token_classification --train {train} --dev {dev} --test {test}
         --output {output} --encoder {encoder} --encoder-layers '{encoder_layers}' --seed {seed} --epochs {epochs}
         --batch-size {batch_size} --learning-rate {learning_rate} --weight-decay {weight_decay}
         --warmup-share {warmup_share} --max-tokens {max_tokens} --device {device}\"\"\"
 
-AutoModelForTokenClassification and Trainer as their documentation has them: IOB2 tags on the first subtoken of each
-word, the others left out of the loss; AdamW, linear schedule, and the epoch with the best entity F1 on dev, all as
-`spanmarker train` has them. A step is `--batch-size` windows here and there.
+It uses AutoModelForTokenClassification and Trainer as in their documentation: IOB2 tags on the first subtoken of each
+word, with the other subtokens excluded from the loss; AdamW, a linear schedule, and the epoch with the best entity F1
+on dev. These are also the choices of `spanmarker train`. In both, a step has `--batch-size` windows.
 
-- A sentence of more than `--max-tokens` tokens is cut between words into windows, tagged one by one, never truncated;
-  the figures count them. A word that alone is too long, or of no token at all, is tagged O, and counted.
-- IOB2 holds no nested entities: of those that overlap, training sees as many as fit; the figures count the rest.
-- The model may say I-X where no X is open. That begins an entity, as in conlleval; the figures count these repairs.
+- A sentence of more than `--max-tokens` tokens is split between words into windows that are tagged separately, never
+  truncated; the figures include their number. A word that is too long for a window, or has no tokens, is tagged O and
+  counted.
+- IOB2 cannot represent nested entities: of overlapping entities, training uses as many as possible; the figures include
+  the number of the others.
+- The model may predict I-X where no X is open. Such a tag begins an entity, as in conlleval; the figures include the
+  number of these repairs.
 """
 
 import argparse
@@ -40,7 +43,7 @@ from spanmarker_core.evaluation.scores.reach import largest_flat_subset
 from spanmarker_core.text.tag_schemes import spans_to_tags, tags_to_spans
 
 _PREDICTED_AT_ONCE = 32
-_IGNORED = -100  # what the loss passes over
+_IGNORED = -100  # label ignored by the loss
 
 
 @dataclass
@@ -48,12 +51,12 @@ class Windows:
     """Sentences as windows of subtokens.
 
     Attributes:
-        features: of each window: input_ids, attention_mask, labels.
-        sentence: of each window: index of its sentence.
-        words: of each window: (index of the word in its sentence, place of its first subtoken).
-        cut: sentences of several windows.
-        untagged: words that no window shows.
-        lost: entities that IOB2 can't hold.
+        features: for each window: input_ids, attention_mask, labels.
+        sentence: for each window: index of its sentence.
+        words: for each window: (index of the word in its sentence, position of its first subtoken).
+        cut: number of sentences with several windows.
+        untagged: number of words that are in no window.
+        lost: number of entities that IOB2 cannot represent.
     """
 
     features: list[dict[str, list[int]]] = field(default_factory=list)
@@ -65,7 +68,14 @@ class Windows:
 
 
 def make_windows(sentences: list[Sentence], tokenizer, max_tokens: int, tags: list[str]) -> Windows:
-    """Cut sentences into windows of at most `max_tokens` subtokens, special ones with them; unknown tags become O."""
+    """Split sentences into windows; unknown tags become O.
+
+    Args:
+        sentences: the annotated sentences.
+        tokenizer: the tokenizer of the encoder.
+        max_tokens: maximum number of subtokens per window, including special ones.
+        tags: the IOB2 tags of the model.
+    """
     made = Windows()
     ids = {tag: index for index, tag in enumerate(tags)}
     room = max_tokens - tokenizer.num_special_tokens_to_add()
@@ -106,7 +116,12 @@ def make_windows(sentences: list[Sentence], tokenizer, max_tokens: int, tags: li
 
 
 def repaired(tags: list[str]) -> tuple[list[Span], int]:
-    """Read IOB2 tags of which an I- may follow nothing of its label; return the spans and how many did.
+    """Parse IOB2 tags, with repairs; return the spans and the number of repairs.
+
+    A repair treats an I- tag that follows no tag of its label as the beginning of an entity.
+
+    Args:
+        tags: the tags of a sentence.
 
     >>> repaired(["I-LOC", "I-LOC", "I-PER", "O"])
     ([Span(start=0, end=2, label='LOC'), Span(start=2, end=3, label='PER')], 2)
@@ -122,7 +137,15 @@ def repaired(tags: list[str]) -> tuple[list[Span], int]:
 def predict(
     model, windows: Windows, sentences: list[Sentence], collate, tags: list[str]
 ) -> tuple[list[list[Span]], int]:
-    """Return the entities of each sentence, and how many I- tags began one."""
+    """Return the entities of each sentence, and the number of I- tags that began an entity.
+
+    Args:
+        model: the token classifier.
+        windows: the windows of the sentences.
+        sentences: the sentences.
+        collate: data collator for a batch of windows.
+        tags: the IOB2 tags of the model.
+    """
     found = [["O"] * len(sentence.words) for sentence in sentences]
     order = sorted(range(len(windows.features)), key=lambda index: len(windows.features[index]["input_ids"]))
     model.eval()
@@ -140,13 +163,24 @@ def predict(
 
 
 class BestOnDev(Trainer):
-    """Trainer whose evaluation is entity F1 on dev."""
+    """A Trainer that evaluates entity F1 on dev.
+
+    Args:
+        score: returns entity F1 on dev.
+        kwargs: passed to Trainer.
+    """
 
     def __init__(self, score, **kwargs) -> None:
         super().__init__(**kwargs)
         self.score = score
 
     def evaluate(self, *args, **kwargs):
+        """Return the metrics of an evaluation on dev.
+
+        Args:
+            args: unused.
+            kwargs: unused.
+        """
         metrics = {"eval_f1": self.score()}
         print(f"epoch {self.state.epoch:.2f}: dev F1 {metrics['eval_f1']:.2%}", flush=True)
         self.log(metrics)
@@ -155,7 +189,12 @@ class BestOnDev(Trainer):
 
 
 def f1(sentences: list[Sentence], predicted: list[list[Span]]) -> float:
-    """Return micro F1 over exact spans."""
+    """Return micro F1 over exact spans.
+
+    Args:
+        sentences: the annotated sentences.
+        predicted: the predicted spans of each sentence.
+    """
     scorer = SpanScorer()
     for sentence, spans in zip(sentences, predicted, strict=True):
         scorer.add(sentence.entities, spans)
@@ -163,7 +202,13 @@ def f1(sentences: list[Sentence], predicted: list[list[Span]]) -> float:
 
 
 def write(path: Path, sentences: list[Sentence], predicted: list[list[Span]]) -> None:
-    """Write predictions as an experiment reads them."""
+    """Write predictions in the format of an experiment.
+
+    Args:
+        path: path of the file.
+        sentences: the sentences.
+        predicted: the predicted spans of each sentence.
+    """
     with path.open("w", encoding="utf-8") as out:
         for sentence, spans in zip(sentences, predicted, strict=True):
             entities = [{"start": span.start, "end": span.end, "label": span.label} for span in spans]
@@ -172,6 +217,7 @@ def write(path: Path, sentences: list[Sentence], predicted: list[list[Span]]) ->
 
 
 def main() -> None:
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name in ("--train", "--dev", "--test", "--output", "--encoder"):
         parser.add_argument(name, type=Path, required=True)

@@ -1,4 +1,4 @@
-"""What several contestants need. Imports nothing of ours, nor of one version of transformers."""
+"""Helpers shared by contestants. Imports neither this library nor features of a single version of transformers."""
 
 import json
 import time
@@ -8,20 +8,34 @@ import torch
 
 
 def read(path):
-    """Read a workload file."""
+    """Return the contents of a workload file.
+
+    Args:
+        path: path of the file.
+    """
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 
 
 def autocast(options):
-    """The context that runs a float32 model in the wanted number format."""
+    """Return the context manager that runs a float32 model in the requested number format.
+
+    Args:
+        options: options of the worker; `device` and `dtype` are used.
+    """
     if options["dtype"] == "float32":
         return nullcontext()
     return torch.autocast(torch.device(options["device"]).type, getattr(torch, options["dtype"]))
 
 
 def fastest(candidates, run, tries=2):
-    """Return the candidate for which `run(candidate)` takes the least time, of `tries` each."""
+    """Return the candidate with the smallest time of `run(candidate)`.
+
+    Args:
+        candidates: the candidates.
+        run: function to time.
+        tries: number of runs per candidate; the best counts.
+    """
     seconds = {}
     for _ in range(tries):
         for candidate in candidates:
@@ -34,5 +48,10 @@ def fastest(candidates, run, tries=2):
 
 
 def sample(items, count):
-    """Take about `count` items spread evenly, to tune on."""
+    """Return about `count` evenly spaced items, for tuning.
+
+    Args:
+        items: a list.
+        count: approximate number of items.
+    """
     return items[:: max(1, len(items) // count)]

@@ -1,4 +1,4 @@
-"""This library: words in, entities out."""
+"""Contestant: this library, from words to entities."""
 
 from importlib.metadata import version
 
@@ -9,13 +9,24 @@ from spanmarker_core import load
 
 
 class Contestant:
-    """A bundle, loaded with a gate or without."""
+    """A bundle, loaded with or without its gate.
+
+    Args:
+        options: options of the worker process.
+    """
 
     def __init__(self, options) -> None:
         self.tagger = load(options["path"], device=options["device"], dtype=options["dtype"], gate=options["gate"])
         self.inputs = {}
 
     def prepare(self, key, path, context):
+        """Read a workload.
+
+        Args:
+            key: key of the workload.
+            path: path of the workload file.
+            context: "sentence" or "document".
+        """
         sentences = read(path)["sentences"]
         arguments = {"context": context}
         if context != "sentence":
@@ -24,16 +35,30 @@ class Contestant:
         self.inputs[key] = [sentence["tokens"] for sentence in sentences], arguments
 
     def tune(self, key):
+        """Run once as a warm-up; there are no settings to choose.
+
+        Args:
+            key: key of the workload.
+        """
         self.run(key)
         return {}
 
     def run(self, key):
+        """Return a list of entities [start, end, label, score] per sentence.
+
+        Args:
+            key: key of the workload.
+        """
         words, arguments = self.inputs[key]
         found = self.tagger.tag_words(words, **arguments)
         return [[[e.word_start, e.word_end, e.label, e.score] for e in entities] for entities in found]
 
     def count(self, key):
-        """Count candidate spans, those that got markers, and the words that these start and end at."""
+        """Return the numbers of candidate spans, of spans with markers, and of the words at which those start and end.
+
+        Args:
+            key: key of the workload.
+        """
         counts = {"candidates": 0, "spans": 0, "words": 0}
         score_batches = self.tagger.score_batches
 
@@ -50,4 +75,5 @@ class Contestant:
         return counts
 
     def versions(self):
+        """Return the versions of the libraries in use."""
         return {"transformers": version("transformers")}

@@ -1,15 +1,15 @@
-"""A contestant in a process of its own: loads once, then runs on request. One JSON line in, one out.
+"""Server process for one contestant: loads it once and runs it on request. Requests and answers are JSON lines.
 
     python serve.py MODULE '{"path": ..., "threads": 2, ...}'
 
-Runs in the peers' environment too, so it imports nothing of ours. MODULE is a file beside this one with a class
-`Contestant(options)` that has
+It also runs in the peers' environment, so it does not import this library. MODULE is a file in the same folder with a
+class `Contestant(options)` that has
 
-    prepare(key, path, **settings)   read a workload under a key
+    prepare(key, path, **settings)   read a workload and store it under a key
     tune(key) -> dict                choose its own settings for it (batch size, kind of attention)
-    run(key) -> list | None          tag it; entities a sentence as [start, end, label, score]
+    run(key) -> list | None          tag it; for each sentence a list of entities [start, end, label, score]
     versions() -> dict
-    count(key) -> dict               if it has markers to count
+    count(key) -> dict               only if it has markers to count
 """
 
 import gc
@@ -25,34 +25,56 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from transformers.utils import logging
 
-#: Operations that torch counts where a layer's weights are multiplied; the others are attention.
+#: Operations that torch counts for products with a layer's weights; all others are attention.
 _LINEAR = ("aten.addmm", "aten.mm")
 _CPU_ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 
 def _count_attention(query, key, value, *_, **__):
-    """The one kind of attention that torch's counter doesn't know. Takes shapes."""
+    """Count the one attention kernel that torch's counter does not support. The arguments are shapes."""
     return sdpa_flop_count(query, key, value)
 
 
 class Service:
-    """The requests, each a method."""
+    """The requests, one per method.
+
+    Args:
+        contestant: the contestant.
+        device: name of the torch device.
+    """
 
     def __init__(self, contestant, device: str) -> None:
         self.contestant = contestant
         self.device = device
 
     def facts(self):
+        """Return the versions of the libraries in use."""
         return {"torch": torch.__version__, **self.contestant.versions()}
 
     def prepare(self, key, path, **settings):
+        """Read a workload and store it under a key.
+
+        Args:
+            key: key of the workload.
+            path: path of the workload file.
+            settings: settings of the contestant.
+        """
         self.contestant.prepare(key, path, **settings)
 
     def tune(self, key):
+        """Choose the contestant's own settings for a workload and return them.
+
+        Args:
+            key: key of the workload.
+        """
         return self.contestant.tune(key)
 
     def first(self, key):
-        """Run once, before any timing: what was found, and the multiply-accumulates that it took, counted."""
+        """Run once before the timing and return the entities and the measured multiply-accumulates.
+
+        Args:
+            key: key of the workload.
+        """
         with FlopCounterMode(display=False, custom_mapping={_CPU_ATTENTION: _count_attention}) as counter:
             entities = self.contestant.run(key)
         operations = {str(name): count // 2 for name, count in counter.get_flop_counts()["Global"].items()}
@@ -61,7 +83,11 @@ class Service:
         return {"entities": entities, "linear": linear, "attention": sum(operations.values()) - linear, **more}
 
     def seconds(self, key):
-        """Wall time of one run."""
+        """Return the wall time of one run in seconds.
+
+        Args:
+            key: key of the workload.
+        """
         gc.collect()
         self._finish()
         began = time.perf_counter()
@@ -75,7 +101,8 @@ class Service:
 
 
 def main() -> None:
-    # What libraries print must not get between the answers.
+    # Output printed by libraries must not mix with the answers.
+    """Answer requests until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.path.insert(0, str(Path(__file__).parent))

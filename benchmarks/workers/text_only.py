@@ -1,6 +1,6 @@
-"""The encoder's forward pass over the windows' tokens and nothing else: the floor of anything built on it.
+"""Contestant: only the encoder's forward pass over the tokens of the windows, the lower bound for models based on it.
 
-Ready tensors: no tokenising, no decoding. Batches of like length, padded to their longest.
+The tensors are ready: no tokenisation and no decoding. Batches have windows of similar length, padded to the longest.
 """
 
 from importlib.metadata import version
@@ -15,7 +15,11 @@ ATTENTION = ("eager", "sdpa")
 
 
 class Contestant:
-    """An encoder with transformers' own attention, the faster kind of two."""
+    """An encoder with transformers' own attention, the faster of two kinds.
+
+    Args:
+        options: options of the worker process.
+    """
 
     def __init__(self, options) -> None:
         self.options = options
@@ -27,10 +31,22 @@ class Contestant:
         self.batches = {}
 
     def prepare(self, key, path, tokens):
+        """Read a workload.
+
+        Args:
+            key: key of the workload.
+            path: path of the workload file.
+            tokens: name of the workload's field with the token ids.
+        """
         self.inputs[key] = sorted(read(path)[tokens], key=len)
 
     def tune(self, key):
-        # Long windows are few and the text pass is cheap: all of them, so that batches are what they will be.
+        # Long windows are few and the text pass is fast: use all of them, so that tuning sees the actual batches.
+        """Choose the fastest settings and return them.
+
+        Args:
+            key: key of the workload.
+        """
         windows = self.inputs[key]
         made = {size: self._batches(windows, size) for size in BATCH_SIZES}
         kind, size = fastest(list(product(ATTENTION, BATCH_SIZES)), lambda both: self._forward(both[0], made[both[1]]))
@@ -38,6 +54,11 @@ class Contestant:
         return {"attention": kind, "batch size": size}
 
     def run(self, key):
+        """Run the encoder over all windows.
+
+        Args:
+            key: key of the workload.
+        """
         self._forward(*self.batches[key])
 
     def _batches(self, windows, size):
@@ -56,4 +77,5 @@ class Contestant:
                 self.models[kind](input_ids=ids, attention_mask=mask)
 
     def versions(self):
+        """Return the versions of the libraries in use."""
         return {"transformers": version("transformers")}

@@ -1,6 +1,7 @@
-"""transformers' token-classification pipeline over the same encoder.
+"""Contestant: transformers' token-classification pipeline over the same encoder.
 
-Its head is random, with a bias for one label: what it finds means nothing, and the least is spent on writing it up.
+Its head is random, with a bias towards one label: the entities are meaningless, and as little time as possible is spent
+on formatting them.
 """
 
 from importlib.metadata import version
@@ -13,7 +14,11 @@ BATCH_SIZES = (1, 4, 8, 16, 32)
 
 
 class Contestant:
-    """The pipeline, texts in and entity groups out."""
+    """The pipeline, from texts to entity groups.
+
+    Args:
+        options: options of the worker process.
+    """
 
     def __init__(self, options) -> None:
         self.options = options
@@ -31,9 +36,20 @@ class Contestant:
         self.inputs = {}
 
     def prepare(self, key, path):
+        """Read a workload.
+
+        Args:
+            key: key of the workload.
+            path: path of the workload file.
+        """
         self.inputs[key] = read(path)["texts"], BATCH_SIZES[0]
 
     def tune(self, key):
+        """Choose the fastest batch size and return it.
+
+        Args:
+            key: key of the workload.
+        """
         texts, _ = self.inputs[key]
         part = sample(texts, 64)
         size = fastest(BATCH_SIZES, lambda size: self._predict(part, size))
@@ -41,6 +57,11 @@ class Contestant:
         return {"batch size": size}
 
     def run(self, key):
+        """Run the pipeline over all texts.
+
+        Args:
+            key: key of the workload.
+        """
         self._predict(*self.inputs[key])
 
     def _predict(self, texts, size):
@@ -48,4 +69,5 @@ class Contestant:
             return self.pipeline(texts, batch_size=size)
 
     def versions(self):
+        """Return the versions of the libraries in use."""
         return {"transformers": version("transformers")}

@@ -1,8 +1,8 @@
 # cp infra/airflow/spanmarker_dag.py "$AIRFLOW_HOME/dags/" && airflow dags test spanmarker_tag
-"""Tag a corpus every night, in one pod of a Kubernetes cluster.
+"""Tag a corpus every night in a single pod of a Kubernetes cluster.
 
-Needs apache-airflow-providers-cncf-kubernetes, an image of infra/containers/Dockerfile, and in NAMESPACE the
-service account of infra/kubernetes/base/serviceaccount.yaml. The values to change are the capitals below.
+Requires apache-airflow-providers-cncf-kubernetes, an image built from infra/containers/Dockerfile, and in NAMESPACE the
+service account of infra/kubernetes/base/serviceaccount.yaml. Adapt the constants in capital letters below.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from kubernetes.client import models as k8s
 SCHEDULE = "15 2 * * *"
 NAMESPACE = "spanmarker"
 SERVICE_ACCOUNT = "spanmarker"
-STORAGE_SECRET = "spanmarker-storage"  # a Secret in NAMESPACE, if any, with the store's keys as environment variables
+STORAGE_SECRET = "spanmarker-storage"  # optional Secret in NAMESPACE with the store's keys as environment variables
 IMAGE = "registry.example.com/spanmarker:0.1.0-cpu"
 CPUS, MEMORY = "4", "8Gi"  # workers x threads, and workers x worker memory plus 1 GiB
 TAG = [
@@ -35,7 +35,7 @@ with DAG(
     description="New and changed documents of a corpus to entity rows",
     schedule=SCHEDULE,
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,  # a run does all that is missing, whatever day it is for
+    catchup=False,  # a run processes everything that is missing, regardless of its date
     max_active_runs=1,
     tags=["spanmarker"],
 ) as dag:
@@ -45,8 +45,9 @@ with DAG(
         namespace=NAMESPACE,
         image=IMAGE,
         arguments=TAG,
-        # 5, another run holds the output: nothing to do here. All else is tried again, which does only what is missing:
-        # for 3, some shards failed, that helps; 1, 2 and 4 fail again, at once.
+        # Exit code 5 means that another run holds the output, so there is nothing to do. All other errors are retried,
+        # and a retry processes only what is missing. This helps for code 3 (some shards failed); codes 1, 2 and 4 fail
+        # again at once.
         skip_on_exit_code=5,
         retries=3,
         retry_delay=timedelta(minutes=5),

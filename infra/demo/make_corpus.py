@@ -2,9 +2,9 @@
 
     python infra/demo/make_corpus.py --data DIR
 
-DIR holds `raw_digitalgov`, `raw_us_presidents` and `raw_xquad_wikipedia`, each with a `documents.jsonl`
-of {"id", "text", "source"}. README.md beside this file says where they come from. The same documents
-are chosen every time.
+DIR contains `raw_digitalgov`, `raw_us_presidents` and `raw_xquad_wikipedia`, each with a `documents.jsonl`
+of {"id", "text", "source"}. Their origin is described in README.md in the same folder as this script. The selection of
+documents is always the same.
 """
 
 import argparse
@@ -19,7 +19,7 @@ SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("source", pa.st
 
 WEB_PAGES = 36
 WEB_CHARACTERS = range(1000, 2500)
-#: Articles of each language; the same number is the same article in every language.
+#: Number of articles per language; the same index is the same article in every language.
 ARTICLES = {"en": 16, "de": 2, "es": 2, "zh": 2, "ar": 2}
 SPEECHES = ("inaugural/1793-Washington", "inaugural/1865-Lincoln", "inaugural/1945-Roosevelt")
 
@@ -27,7 +27,11 @@ Document = dict[str, str]
 
 
 def evenly(documents: list[Document], count: int) -> list[Document]:
-    """Return `count` of the documents, in order and evenly spaced.
+    """Return `count` documents, in order and evenly spaced.
+
+    Args:
+        documents: the documents.
+        count: number of documents to return.
 
     >>> evenly([{"id": c} for c in "abcdef"], 3)
     [{'id': 'a'}, {'id': 'c'}, {'id': 'e'}]
@@ -36,7 +40,11 @@ def evenly(documents: list[Document], count: int) -> list[Document]:
 
 
 def web_pages(documents: list[Document]) -> list[Document]:
-    """Choose short news pages that are no stubs and hold no e-mail addresses."""
+    """Select short news pages with enough text and without e-mail addresses.
+
+    Args:
+        documents: documents of `raw_digitalgov`.
+    """
     news = [
         d
         for d in documents
@@ -46,7 +54,11 @@ def web_pages(documents: list[Document]) -> list[Document]:
 
 
 def articles(documents: list[Document]) -> list[Document]:
-    """Choose Wikipedia articles, most of them English."""
+    """Select Wikipedia articles, most of them in English.
+
+    Args:
+        documents: documents of `raw_xquad_wikipedia`.
+    """
     chosen = []
     for language, count in ARTICLES.items():
         own = [d for d in documents if d["id"].startswith(f"xquad-{language}-")]
@@ -55,12 +67,16 @@ def articles(documents: list[Document]) -> list[Document]:
 
 
 def speeches(documents: list[Document]) -> list[Document]:
-    """Choose short inaugural addresses."""
+    """Select short inaugural addresses.
+
+    Args:
+        documents: documents of `raw_us_presidents`.
+    """
     return [d for d in documents if d["id"] in SPEECHES]
 
 
 def main() -> None:
-    """Read the three sets, write the three files."""
+    """Read the three sets and write the three files of the corpus."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the three sets")
     data = parser.parse_args().data

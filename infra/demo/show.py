@@ -1,4 +1,4 @@
-"""Print a sample of the rows that `spanmarker tag` wrote.
+"""Print a sample of the rows written by `spanmarker tag`.
 
 python infra/demo/show.py OUTPUT
 """
@@ -15,13 +15,17 @@ COLUMNS = ("document_id", "char_start", "char_end", "label", "score", "text")
 
 
 def main(output: str) -> None:
-    """Print rows from all over the table, evenly spaced."""
+    """Print evenly spaced rows of the whole table.
+
+    Args:
+        output: output folder of `spanmarker tag`.
+    """
     annotations = ds.dataset(f"{output}/annotations").to_table(columns=list(COLUMNS))
     shown = min(TAG_TABLES, annotations.num_rows)
     places = pa.array([number * annotations.num_rows // shown for number in range(shown)], pa.int64())
     table = Table(*COLUMNS, title=f"{shown} of {annotations.num_rows:,} rows")
     for row in annotations.take(places).to_pylist():
-        row["document_id"] = row["document_id"].rsplit("/", 1)[-1]  # The last part tells which it is.
+        row["document_id"] = row["document_id"].rsplit("/", 1)[-1]  # The last component identifies the document.
         row["score"] = f"{row['score']:.2f}"
         table.add_row(*(str(row[name]) for name in COLUMNS))
     Console().print(table)
