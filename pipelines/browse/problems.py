@@ -4,7 +4,13 @@ from http import HTTPStatus
 
 
 class Problem(Exception):
-    """A page cannot be shown."""
+    """A page cannot be shown.
+
+    Attributes:
+        status: HTTP status of the response.
+        title: title of the error page.
+        words: explanation for the user.
+    """
 
     def __init__(self, status: HTTPStatus, title: str, words: str) -> None:
         super().__init__(words)

@@ -145,7 +145,13 @@ def _interrupt(cursor: "duckdb.DuckDBPyConnection", deadline: float, over: threa
 
 
 class Questions:
-    """The queries of a page. Their time limit starts with `Database.asking`."""
+    """The queries of a page. Their time limit starts with `Database.asking`.
+
+    Args:
+        cursor: cursor of the database.
+        folder: path of the output folder.
+        deadline: time at which the limit is reached, in seconds of `time.monotonic`.
+    """
 
     def __init__(self, cursor: "duckdb.DuckDBPyConnection", folder: str, deadline: float) -> None:
         self._cursor, self._folder, self._deadline = cursor, folder, deadline

@@ -205,7 +205,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """A page of rows, and what is known of all selected rows.
+    """A page of rows, and the counts over all selected rows.
 
     Attributes:
         wanted: the rows to select.

@@ -23,7 +23,7 @@ ENGINES = {
 #: Maximum attempts per shard, and maximum failed starts of a worker.
 TRIES = 3
 #: A run ends once this many shards in a row have failed permanently, because a cause such as a full disk fails every
-#: shard. Shards whose input changed are not counted: one changed file fails all of its own shards.
+#: shard. Shards whose input changed are not counted: one changed file fails all of its shards.
 GIVE_UP = 20
 #: Maximum number of failed shards whose reasons are kept; further ones are only counted.
 KEPT = 100
@@ -101,6 +101,9 @@ Engine = Callable[[Iterator[Shard], Task, Settings, Listener], None]
 
 class Tries:
     """Counts failed attempts per shard and decides when to retry and when to end the run.
+
+    Args:
+        listener: handler of the run's events.
 
     Attributes:
         total: number of shards begun so far.

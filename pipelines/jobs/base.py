@@ -124,8 +124,7 @@ class ShardJob(BaseModel):
         """Return the part of the job identity that determines how inputs are read.
 
         The engine, the number of workers and threads, the device and the size of shards do not affect the rows, except
-        for
-        the last digits of scores: floats are then summed in another order.
+        for the last digits of scores: floats are then summed in another order.
         """
         return {
             "id_column": self.id_column,

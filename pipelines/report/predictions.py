@@ -32,7 +32,12 @@ def is_predictions(file: IO[bytes]) -> bool:
 
 
 class PredictionsWriter:
-    """Writer of rows of `EVALUATED`; it holds one row group in memory."""
+    """Writer of rows of `EVALUATED`; it holds one row group in memory.
+
+    Args:
+        url: URL of the file, for errors.
+        writer: Parquet writer of the file.
+    """
 
     def __init__(self, url: str, writer: pq.ParquetWriter) -> None:
         self._url = url

@@ -13,7 +13,7 @@ from pipelines.report.folder import publish_files
 from spanmarker_core.evaluation.markdown import table
 from spanmarker_core.evaluation.report import cell
 
-#: Maximum number of classes in the chart of cosines, the most frequent ones: what fits the width of a page.
+#: Maximum number of classes in the chart of cosines, the most frequent ones, limited by the width of a page.
 _CLASSES = 8
 #: Levels of overlap: words shared by two spans divided by the words in either.
 _LEVELS = {"none": "none", "weak": "up to 0.5", "strong": "above 0.5"}

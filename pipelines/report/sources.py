@@ -56,8 +56,7 @@ class SourceCounts:
         """Return the source statistics of the report as plain values. Densities are entities per 1,000 words.
 
         Sources that deviate most from the expected density come first: the middle of the expected band, or without a
-        band the
-        density of all sources together. Sources without words are counted but not judged.
+        band the density of all sources together. Sources without words are counted but not judged.
 
         Args:
             dev: density of the model's predictions on its dev data, or the reason why none is available.

@@ -11,8 +11,7 @@ def stage_values(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
 
     The sequential stages of a worker (`wait`, in which the model is idle, `tag`, `check`, `write`) make up its time and
     come first. The other stages run concurrently in a separate thread: their shares show how busy that thread was and
-    do
-    not add to the same total.
+    do not add to the same total.
 
     Args:
         seconds: seconds by stage.

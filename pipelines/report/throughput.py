@@ -7,6 +7,9 @@ PARTS = 60
 class Pace:
     """Histogram of words over time, with intervals of one second that are merged in pairs when there are too many.
 
+    Args:
+        parts: maximum number of intervals.
+
     >>> pace = Pace(parts=2)
     >>> pace.add(0.0, 2.0, 30)
     >>> pace.add(3.0, 4.0, 30)
@@ -30,7 +33,7 @@ class Pace:
         """
         self._end = max(self._end, end)
         while end > self._width * self._parts:
-            self._words.append(0.0)  # a partner for the last interval, if it has none
+            self._words.append(0.0)  # partner for an odd last interval
             self._words = [a + b for a, b in zip(self._words[::2], self._words[1::2], strict=False)]
             self._width *= 2
         first, last = int(start / self._width), int(end / self._width)

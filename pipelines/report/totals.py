@@ -20,11 +20,19 @@ _OTHERS = "others"
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over finished shards. Fields without a description have the meaning of those in `schemas.manifest.Entry`.
+    """Sums over finished shards.
 
     Attributes:
         shards: number of shards.
+        counts: sums of the counts of documents, words and rows.
+        work: sums of the counts of the model's work.
+        reject_codes: number of rejects by code.
+        reject_examples: some rejects, at most `MAX_EXAMPLES`.
+        labels: number of annotation rows by label.
+        seconds: seconds by stage, over all workers.
         versions: number of shards by the versions that made them, as text.
+        peak_rss_bytes: maximum resident memory of a worker, in bytes.
+        output_bytes: total size of the output files, in bytes.
         slowest: the shards with the longest processing time, (seconds, name, entry), at most `MAX_SHARDS`; a heap.
         largest: the shards with the most words, (words, name, entry), at most `MAX_SHARDS`; a heap.
     """

@@ -50,7 +50,11 @@ _broken = False  # whether the model of this process fails on every input
 
 
 class ReadShards(beam.DoFn):
-    """Reads the file at a URL and yields its lines, each a shard as JSON."""
+    """Reads the file at a URL and yields its lines, each a shard as JSON.
+
+    Args:
+        task: the shard task; provides the storage options.
+    """
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -71,7 +75,11 @@ class ReadShards(beam.DoFn):
 
 
 class TagShards(beam.DoFn):
-    """Processes a shard given as JSON. Yields nothing: the results are committed files, or a file in `failures/`."""
+    """Processes a shard given as JSON. Yields nothing: the results are committed files, or a file in `failures/`.
+
+    Args:
+        task: the shard task.
+    """
 
     def __init__(self, task: Task) -> None:
         self.task = task

@@ -95,7 +95,11 @@ class SplitSentences(beam.PTransform):
         self.language = language
 
     def expand(self, documents: beam.PCollection) -> beam.PCollection:
-        """Apply the transform to a collection of documents."""
+        """Apply the transform.
+
+        Args:
+            documents: collection of documents.
+        """
         return documents | beam.Map(_sentences, self.language)
 
 
@@ -111,7 +115,11 @@ class PackSamples(beam.PTransform):
         self.model = model
 
     def expand(self, sentences: beam.PCollection) -> beam.PCollection:
-        """Apply the transform to a collection of sentences."""
+        """Apply the transform.
+
+        Args:
+            sentences: collection of the sentences of documents.
+        """
         return sentences | beam.Map(_samples, self.model)
 
 
@@ -189,11 +197,19 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
                 yield Tagged(document_id=document_id, annotations=[], reject=found)
 
     def prepare(self, element: Any) -> tuple[str, Part]:
-        """Return the samples of an element."""
+        """Return the samples of an element.
+
+        Args:
+            element: a document.
+        """
         return _samples(_sentences(element, self.language), self.model)
 
     def size(self, element: Any) -> int:
-        """Return the approximate number of characters that the model reads for an element."""
+        """Return the approximate number of characters that the model reads for an element.
+
+        Args:
+            element: a document.
+        """
         return len(element[1]) if isinstance(element[1], str) else 1
 
     def batch_elements_kwargs(self) -> Mapping[str, Any]:
@@ -206,7 +222,11 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
         }
 
     def get_num_bytes(self, batch: Sequence[Any]) -> int:
-        """Return the approximate size of a batch in bytes. Beam would pickle the batch to measure it."""
+        """Return the approximate size of a batch in bytes. Beam would pickle the batch to measure it.
+
+        Args:
+            batch: the elements.
+        """
         return sum(map(self.size, batch))
 
     def get_metrics_namespace(self) -> str:
@@ -266,7 +286,11 @@ class TagSamples(beam.PTransform):
         self.handler = _SamplesHandler(model, **options)
 
     def expand(self, samples: beam.PCollection) -> beam.PCollection:
-        """Apply the transform to a collection of samples."""
+        """Apply the transform.
+
+        Args:
+            samples: collection of the samples of documents.
+        """
         return samples | RunInference(self.handler)
 
 
