@@ -27,7 +27,7 @@ from spanmarker_core.errors import CodedError
 
 #: Maximum number of characters of a text.
 MAX_CHARACTERS = 50_000_000
-#: Maximum number of bytes of a JSON line besides its text, which has up to twelve bytes per character.
+#: Maximum number of bytes of a JSON line outside its text, which has up to twelve bytes per character.
 _BESIDE = 64 << 20
 _KEPT_CHARACTERS = 16_000_000
 _BOM = b"\xef\xbb\xbf"

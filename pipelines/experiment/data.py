@@ -1,4 +1,4 @@
-"""Data files of an experiment: nested subsets of whole documents, the same for every configuration."""
+"""Data files of an experiment: subsets that grow document by document, the same for every configuration."""
 
 import hashlib
 import json

@@ -157,7 +157,7 @@ def heat(
         rows: names of the rows.
         columns: names of the columns.
         values: values by row and column; None is an empty cell.
-        title: caption of the table.
+        title: description of the table for screen readers.
         percent: whether values are shares from 0 to 1, shown in percent.
     """
     known = [value for row in values for value in row if value is not None]

@@ -42,8 +42,7 @@ def analysed(
         The analysis, and the time spent in the model, in seconds.
 
     Raises:
-        CoreError: the errors of `spanmarker_core.evaluation.evaluate.evaluate`; no predictions are written in that
-            case.
+        CoreError: `data.no_entities`, `data.no_common_label`; no predictions are written in these cases.
     """
     setting = Setting(
         model.config.entity_max_length,

@@ -48,7 +48,7 @@ from schemas.annotated import CODES
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
-#: Seconds between checks, while shards are handed out, that the run still holds the lock of its output.
+#: Seconds between checks, while shards are assigned, that the run still holds the lock of its output.
 _CHECK_SECONDS = 60.0
 
 

@@ -69,7 +69,7 @@ def _training_data(
 
 
 def _left_open(job: TrainJob, packed: PackedAs) -> dict[str, Any]:
-    """Return the packing options of the prepared windows that the job does not set; limits belong to their context."""
+    """Return the packing options of the windows that the job does not set; limits only if the contexts are the same."""
     context = packed.context
     there: dict[str, Any] = {
         "entity_max_length": packed.entity_max_length,
