@@ -39,141 +39,143 @@ class PipelineError(CodedError):
 
     MESSAGES: ClassVar[dict[str, str]] = {
         # jobs
-        "job.invalid": "the job can't be run as given:\n{problems}\nMend all of them and run again.",
-        "job.unreadable": "job file {path} can't be read: {reason}.",
+        "job.invalid": "the job is not valid:\n{problems}\nFix all of them and run again.",
+        "job.unreadable": "cannot read job file {path}: {reason}.",
         # inputs
-        "input.no_match": "no file matches {patterns}. Quote patterns, so that the shell leaves them alone, and "
-        "name files, not folders: 'folder/*.parquet'. A [ that belongs to a name is written [[].",
-        "input.unknown_format": "these inputs have no known format:\n{files}\nKnown endings: {endings}. "
-        "Narrow the pattern or rename the files.",
-        "input.bad_columns": "these inputs lack the columns that the job reads (--id-column {id_column!r}, "
-        "--text-column {text_column!r}), or hold them in another type:\n{files}\n"
-        "Name the right columns: ids are strings or integers, text is strings.",
-        "input.not_annotated": "these inputs are no annotated data:\n{files}\nKnown are {endings}, and folders that "
-        "`datasets` saved. Narrow the pattern or rename the files.",
-        "input.bad_annotated": "these inputs have not what annotated data have:\n{files}\nSentences have document_id, "
-        "sentence_id, tokens and entities; documents have {id_column}, {text_column} (--id-column, --text-column) and "
-        "entities, which is a list of start, end and label.",
-        "input.inside_output": "input {path} lies inside the output folder {output}. "
+        "input.no_match": "no file matches {patterns}. Quote patterns so that the shell does not expand them, and "
+        "match files, not folders: 'folder/*.parquet'. To match a [ in a name, write [[].",
+        "input.unknown_format": "these inputs have an unknown format:\n{files}\nSupported file name endings: "
+        "{endings}. Narrow the pattern or rename the files.",
+        "input.bad_columns": "these inputs lack a column that the job reads (--id-column {id_column!r}, "
+        "--text-column {text_column!r}), or store it with another type:\n{files}\n"
+        "Pass the names of the right columns: ids are strings or integers, texts are strings.",
+        "input.not_annotated": "these inputs are not annotated data:\n{files}\nSupported are files that end in "
+        "{endings}, and folders saved by `datasets`. Narrow the pattern or rename the files.",
+        "input.bad_annotated": "these inputs lack a column that annotated data require, or store it with another "
+        "type:\n{files}\nSentences have document_id, sentence_id, tokens and entities; documents have {id_column}, "
+        "{text_column} (--id-column, --text-column) and entities, a list of start, end and label.",
+        "input.inside_output": "input {path} is inside the output folder {output}. "
         "Choose another --output, or narrow the pattern.",
-        "input.changed": "{source} changed while it was read; run the same command again.",
-        "input.not_readable": "input {path} can't be read: {reason}. Nothing was tagged.",
-        "input.not_a_file": "these inputs are no files:\n{files}\nName the files in a folder: 'folder/*'. "
+        "input.changed": "{source} changed while the job was reading it. Run the same command again.",
+        "input.not_readable": "cannot read input {path}: {reason}. Nothing was tagged.",
+        "input.not_a_file": "these inputs are not files:\n{files}\nTo read the files of a folder, pass 'folder/*'. "
         "Nothing was tagged.",
-        "url.unusable": "{url} can't be used: {reason}.{remedy}",
-        "url.no_bucket": "there is no {bucket}, or these credentials may not see it. Check its name and the endpoint; "
-        "a bucket is made before the job runs, not by it.",
-        "storage.failed": "storage failed: {reason}. Mend it and run the same command again; what is done stays done.",
-        "storage.bad_option": "storage option {option}: {reason}. Give --storage-option KEY=VALUE, or "
-        "PROTOCOL.KEY=VALUE for one kind of store, as in s3.anon=true.",
+        "url.unusable": "cannot use {url}: {reason}.{remedy}",
+        "url.no_bucket": "bucket {bucket} does not exist, or these credentials have no access to it. Check its name "
+        "and the endpoint, and create the bucket if it is missing: jobs do not create buckets.",
+        "storage.failed": "storage failed: {reason}. Fix the cause and run the same command again; finished work is "
+        "kept.",
+        "storage.bad_option": "storage option {option}: {reason}. Pass --storage-option KEY=VALUE, or "
+        "PROTOCOL.KEY=VALUE for one kind of store, for example s3.anon=true.",
         # samples
-        "samples.not_prepared": "{path} holds no samples. Name the --output of a `spanmarker prepare`.",
-        "samples.other_job": "the samples in {path} were prepared otherwise than this job would have them:\n"
-        "{differences}\nGive the same arguments as there, or prepare samples for this job with `spanmarker prepare`.",
-        "samples.not_annotated": "{path} holds no annotated samples that this program reads. Name the --output of a "
-        "`spanmarker prepare --annotated`.",
-        "samples.misaligned": "{wrong:,} of the {total:,} annotations in {path} are not on words, {share}, and "
-        "{limit} are allowed: perhaps all are off by a little. Each is in gold_problems/ there, with its text. Mend "
-        "the data and prepare them again, or allow more with --max-misaligned.",
-        "samples.rejected": "of what {path} was prepared from, {rejected:,} of {documents:,} documents were rejected, "
-        "and {unreadable:,} sentences or parts of files beside the {sentences:,} sentences that were taken; {limit} "
-        "may be. A wrong --scheme does that. Each is in rejects/ there, with the reason. Mend the data and prepare "
-        "them again, or allow more with --max-misaligned.",
-        "samples.other_packing": "the windows in {path} were packed otherwise than this model would:\n{differences}\n"
-        "Give the encoder and the options that they were prepared with, or prepare again.",
-        "samples.not_ready": "{left:,} of {total:,} shards in {path} are not prepared yet, or a file of theirs is "
-        "missing or of another size. Run the `spanmarker prepare` that wrote there again, to its end.",
-        "samples.damaged": "samples {path} are not as they were prepared: {reason}. Remove the file, run the "
-        "`spanmarker prepare` that wrote it again, then this command.",
+        "samples.not_prepared": "{path} holds no samples. Pass the --output folder of `spanmarker prepare`.",
+        "samples.other_job": "the samples in {path} were prepared with other settings than those of this job:\n"
+        "{differences}\nPass the same arguments, or prepare samples for this job with `spanmarker prepare`.",
+        "samples.not_annotated": "{path} holds no annotated samples that this version can read. Pass the --output "
+        "folder of `spanmarker prepare --annotated`.",
+        "samples.misaligned": "{wrong:,} of the {total:,} annotations in {path} ({share}) do not align with words, and "
+        "the limit is {limit}. Check whether all offsets are shifted. gold_problems/ in that folder lists each "
+        "annotation with its text. Fix the data and prepare them again, or raise --max-misaligned.",
+        "samples.rejected": "more than {limit} of the data prepared in {path} were rejected: {rejected:,} of "
+        "{documents:,} documents, and {unreadable:,} sentences or parts of files beside {sentences:,} accepted "
+        "sentences. A wrong --scheme can cause this. rejects/ in that folder lists each reject with its reason. "
+        "Fix the data and prepare them again, or raise --max-misaligned.",
+        "samples.other_packing": "the windows in {path} were packed with other settings than those of this model:\n"
+        "{differences}\nPass the encoder and the options with which they were prepared, or prepare them again.",
+        "samples.not_ready": "{left:,} of {total:,} shards in {path} are not prepared yet, or some of their files "
+        "are missing or have the wrong size. Run the `spanmarker prepare` command that writes there again, to its end.",
+        "samples.damaged": "samples {path} differ from what was prepared: {reason}. Remove the file, run the "
+        "`spanmarker prepare` command that wrote it again, then run this command.",
         # outputs
-        "output.not_writable": "output {path} can't be written: {reason}. Mend it and run the same command again; "
-        "shards that are done stay done.",
-        "output.not_shared": "output {path} is in the memory of one process, and workers are others. "
-        "Choose a folder or a store for --output.",
-        "output.not_seen": "worker {worker} finished a shard in {path}, and from here it is not there. "
-        "Give the workers and this machine one disk at that path, or choose a store for --output.",
-        "output.other_job": "output {path} holds the rows of another job, and rows of two jobs are never mixed:\n"
-        "{differences}\nChoose another --output, give the same arguments as before, "
-        "or give --force, which removes those rows.",
-        "output.busy": "another run is writing to {path}: {holder}. Wait for its end, then run this command again.",
-        "output.lock_lost": "this run no longer has the lock of {path}; it is now held by {holder}. Perhaps this "
-        "machine stood still for minutes. What is done stays done; the report is left to the other run.",
-        "output.not_a_job": "{path} holds no {file}, so no job ever wrote there. "
-        "Name the --output of a `spanmarker tag` or `spanmarker prepare`.",
-        "output.damaged": "{path} can't be read: {reason}. Remove the file and run the same command again.",
-        "output.table_damaged": "the table of finished shards {path} can't be read: {reason}. If another run is "
-        "writing to this output, wait for its end and run the same command again. If none is, take the file back from "
-        "a copy: without it, the shards that it lists are done anew.",
-        "output.not_readable": "{path} can't be read: {reason}. Mend it and run the same command again.",
-        "output.foreign": "{path} holds these and no job.json that a job of this program wrote:\n{files}\n"
-        "They may be somebody's own, so nothing was touched. Choose another --output, or move them away.",
-        "output.is_input": "{option} would write to {path}, which is an input, lies in one, or matches {input}. "
-        "Nothing was touched. Choose another place.",
-        "output.would_replace": "{option} would replace {path}, which is there and was not written by this option. "
-        "Nothing was touched. Choose another place, or move the file away.",
-        "plan.other_version": "{path} is a plan of version {there}, and this program reads version {here}. "
-        "Make it anew with this program, or use the program that made it.",
-        "rejects.too_many": "{rejects:,} rejects among the {documents:,} documents in {path}, and --max-rejects allows "
-        "{limit}.{stopped} By code: {codes}. What they are is in rejects/ and report.md there. "
-        "Mend the input or allow more, and run again.",
+        "output.not_writable": "cannot write output {path}: {reason}. Fix the cause and run the same command again; "
+        "finished shards are kept.",
+        "output.not_shared": "output {path} is in the memory of one process, but workers are separate processes. "
+        "Pass a folder or a store as --output.",
+        "output.not_seen": "worker {worker} finished a shard in {path}, but this machine cannot see it there. "
+        "Mount the same disk at that path on all machines, or pass a store as --output.",
+        "output.other_job": "output {path} holds the rows of another job, and an output never mixes the rows of two "
+        "jobs:\n{differences}\nChoose another --output, pass the same arguments as before, "
+        "or pass --force to remove those rows.",
+        "output.busy": "another run is writing to {path}: {holder}. Wait until it ends, then run this command again.",
+        "output.lock_lost": "this run lost the lock of {path}, which is now held by {holder}. This machine may have "
+        "been suspended for minutes. Finished shards are kept; the other run writes the report.",
+        "output.not_a_job": "{path} holds no {file}, so no job has written there. "
+        "Pass the --output folder of `spanmarker tag` or `spanmarker prepare`.",
+        "output.damaged": "cannot read {path}: {reason}. Remove the file and run the same command again.",
+        "output.table_damaged": "cannot read the table of finished shards {path}: {reason}. If another run is writing "
+        "to this output, wait until it ends and run the same command again. Otherwise restore the file from a backup: "
+        "without it, the job processes the shards in that table again.",
+        "output.not_readable": "cannot read {path}: {reason}. Fix the cause and run the same command again.",
+        "output.foreign": "{path} holds these files but no job.json of this program:\n{files}\n"
+        "They may belong to someone else, so nothing was changed. Choose another --output, or move them away.",
+        "output.is_input": "{option} would write to {path}, which is an input, is inside one, or matches {input}. "
+        "Nothing was changed. Choose another path.",
+        "output.would_replace": "{option} would replace {path}, which exists and was not written by this option. "
+        "Nothing was changed. Choose another path, or move the file away.",
+        "plan.other_version": "{path} is a plan of version {there}, but this program reads version {here}. "
+        "Create the plan again with this program, or use the program that created it.",
+        "rejects.too_many": "the output in {path} has {rejects:,} rejects for {documents:,} documents, but "
+        "--max-rejects allows {limit}.{stopped} Rejects by code: {codes}. See rejects/ and report.md there. "
+        "Fix the input or raise --max-rejects, then run again.",
         # shards and workers
-        "model.not_loaded": "{path} can't be loaded: {reason}.",
-        "model.broken": "the model fails on a text that nothing is wrong with, so no document is to blame: {reason}",
-        "shard.unbalanced": "shard {shard}: {read} documents were read, and {found} are tagged, empty or rejected. "
+        "model.not_loaded": "cannot load {path}: {reason}.",
+        "model.broken": "the model fails on a text that is known to be valid, so the documents are not the cause: "
+        "{reason}",
+        "shard.unbalanced": "shard {shard}: {read} documents were read, but {found} were tagged, empty or rejected. "
         "This is a bug in spanmarker-pipelines: please report it.",
-        "shards.failed": "{count} of {total} shards failed, in {tries} tries or for a changed input; {others}. "
-        "The same command tries them again. The first failures:\n{failures}",
-        "worker.other_version": "worker {worker} runs version {there} of spanmarker-pipelines, and the job was planned "
-        "by {here}. Rows of two versions are never mixed: install the same version everywhere.",
-        "worker.other_model": "worker {worker} finds another model at {path}: its digest is {there}, and the job's is "
-        "{here}. Put the same bundle at the same path on every worker.",
-        "worker.start_failed": "no worker came to have its model loaded: {reason}. "
-        "If memory ran out, try fewer --workers. The same command tries again.",
-        "worker.memory_too_small": "a worker that has loaded the model holds {held} bytes of memory before its first "
-        "shard, and --worker-memory allows {limit}. Allow a few times as much, or leave it out.",
+        "shards.failed": "{count} of {total} shards failed, after {tries} tries or because their input changed; "
+        "{others}. Run the same command to try them again. First failures:\n{failures}",
+        "worker.other_version": "worker {worker} runs version {there} of spanmarker-pipelines, but version {here} "
+        "planned the job. An output never mixes rows of two versions: install the same version everywhere.",
+        "worker.other_model": "worker {worker} has another model at {path}: its digest is {there}, and the job's is "
+        "{here}. Copy the same bundle to that path on every worker.",
+        "worker.start_failed": "no worker finished loading the model: {reason}. "
+        "If memory ran out, lower --workers. Run the same command to try again.",
+        "worker.memory_too_small": "a worker uses {held} bytes of memory after it loads the model and before its first "
+        "shard, but --worker-memory allows {limit}. Raise it to several times that amount, or remove the option.",
         # engines
-        "engine.not_installed": "--engine {engine} can't be loaded: {reason}. "
+        "engine.not_installed": "cannot load --engine {engine}: {reason}. "
         "Install it: pip install 'spanmarker-pipelines[{engine}]'.",
-        "engine.failed": "{engine} ended before all shards were done: {reason}. Shards that are done stay done.",
-        "engine.died": "{engine} or a worker of it ended before all shards were done: {reason}. Shards that are done "
-        "stay done; the same command does the rest.",
-        "engine.not_started": "a Dask cluster on this machine can't be started: {reason}. Try fewer --workers, or run "
-        "the same command again.",
-        "engine.stalled": "{engine} finished no shard in {seconds} s, so it was stopped: its workers are dead, stopped "
-        "or were never started, or a shard takes longer (--shard-timeout, --max-shard-bytes). Shards that are done "
-        "stay done; the same command does the rest.",
+        "engine.failed": "{engine} ended before all shards were done: {reason}. Finished shards are kept.",
+        "engine.died": "{engine} or one of its workers ended before all shards were done: {reason}. Finished shards "
+        "are kept; run the same command to do the rest.",
+        "engine.not_started": "cannot start a Dask cluster on this machine: {reason}. Lower --workers, or run the same "
+        "command again.",
+        "engine.stalled": "{engine} finished no shard in {seconds} s, so the run was stopped. Its workers died, "
+        "stopped or never started, or a shard takes longer (--shard-timeout, --max-shard-bytes). Finished shards are "
+        "kept; run the same command to do the rest.",
         "engine.not_reached": "no Dask scheduler answers at {address}: {reason}. "
-        "Start it (dask scheduler), or mend --scheduler, such as tcp://HOST:8786.",
-        "engine.no_worker": "in {seconds} s the Dask scheduler at {address} had no worker that can take a shard. "
-        "Asked for: {asked}. Its workers:\n{workers}\nStart workers (dask worker {address} --nthreads 1), with "
-        "--resources as the job's. Shards that are done stay done; the same command does the rest.",
-        "engine.lost": "the Dask scheduler at {address} is gone: {reason}. Shards that are done stay done; "
-        "when it is back, the same command does the rest.",
+        "Start it (dask scheduler), or correct --scheduler, for example tcp://HOST:8786.",
+        "engine.no_worker": "the Dask scheduler at {address} had no worker for this job in {seconds} s. "
+        "The job requires: {asked}. Workers:\n{workers}\nStart workers (dask worker {address} --nthreads 1) with the "
+        "--resources of the job. Finished shards are kept; run the same command to do the rest.",
+        "engine.lost": "the connection to the Dask scheduler at {address} was lost: {reason}. Finished shards are "
+        "kept; when the scheduler is back, run the same command to do the rest.",
         # browse
-        "browse.not_installed": "spanmarker browse looks into the rows with DuckDB, which can't be loaded: {reason}. "
+        "browse.not_installed": "spanmarker browse requires DuckDB, which cannot be loaded: {reason}. "
         "Install it: pip install 'spanmarker-pipelines[browse]'.",
-        "browse.not_local": "{path} is in a store, and spanmarker browse reads a folder of this machine. "
-        "Copy the output here, or mount it, and browse that.",
-        "browse.not_tagged": "{path} holds samples and no entities. Name the --output of a `spanmarker tag`.",
-        "browse.port_unusable": "port {port} of 127.0.0.1 can't be used: {reason}. Choose another --port; 0 takes one "
-        "that is free.",
+        "browse.not_local": "{path} is in a store, but spanmarker browse reads local folders only. "
+        "Copy the output to this machine, or mount it, and pass that folder.",
+        "browse.not_tagged": "{path} holds samples, not entities. Pass the --output folder of `spanmarker tag`.",
+        "browse.port_unusable": "cannot use port {port} of 127.0.0.1: {reason}. Choose another --port; 0 selects a "
+        "free one.",
         # experiments
-        "experiment.changed": "{count} runs in {output} were begun with something else:\n{runs}\nResults of two kinds "
-        "are never mixed: choose another --output, or make them anew by name with --redo.",
-        "experiment.encoder_missing": "the encoder {path} has no files. Name its folder with --encoder.",
-        "report.not_readable": "{path} is no report to compare: {problem}. Name folders that "
-        "`spanmarker evaluate --report` wrote.",
-        "compare.other_data": "{first} and {second} are reports of other data: {problem}. Evaluate both models on the "
-        "same data.",
-        "experiment.no_such_run": "no run's name begins with {prefix!r}. Names are DATASET/CONFIG/SIZE/SEED, such as "
-        "{first}.",
-        "experiment.bad_predictions": "{path}, line {line}: {problem}. A command writes one line a sentence of the "
-        'data, in their order: {{"document_id", "sentence_id", "entities": [{{"start", "end", "label"}}]}}, in words, '
-        "with an exclusive end.",
-        "experiment.run_ended": "its process ended with code {status}; its log ends: {log}",
-        "experiment.runs_failed": "{count} of {total} runs failed; all others are done. The same command tries them "
-        "again, and goes on where a training broke off. Each has a log.txt in its folder. The first:\n{runs}",
-        "beam.bad_options": "Beam's options can't be used: {reason}. They are what stands after --, here: {options}",
+        "experiment.changed": "{count} runs in {output} started with other inputs or settings:\n{runs}\nAn experiment "
+        "never mixes results of two kinds: choose another --output, or repeat these runs with --redo PREFIX.",
+        "experiment.encoder_missing": "encoder folder {path} holds no files. Pass the right folder with --encoder.",
+        "report.not_readable": "cannot compare {path}: {problem}. Pass folders written by "
+        "`spanmarker evaluate --report`.",
+        "compare.other_data": "the reports {first} and {second} were made from different data: {problem}. Evaluate "
+        "both models on the same data.",
+        "experiment.no_such_run": "no run has a name that begins with {prefix!r}. Names have the form "
+        "DATASET/CONFIG/SIZE/SEED, for example {first}.",
+        "experiment.bad_predictions": "{path}, line {line}: {problem}. The command must write one line per sentence, "
+        'in the order of the data: {{"document_id", "sentence_id", "entities": [{{"start", "end", "label"}}]}}, in '
+        "words, with an exclusive end.",
+        "experiment.run_ended": "the process of this run exited with code {status}. The end of its log: {log}",
+        "experiment.runs_failed": "{count} of {total} runs failed; all others are done. Run the same command to try "
+        "them again; interrupted training resumes. See log.txt in the folder of each run. First failures:\n{runs}",
+        "beam.bad_options": "Beam cannot use its options: {reason}. Beam's options are those after --: {options}",
     }
 
 

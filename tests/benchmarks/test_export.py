@@ -68,8 +68,9 @@ def test_limits_of_a_copy(tmp_path):
     bundle = tiny_bundle(tmp_path / "ours")
     copy = load(with_limits(bundle, tmp_path / "copy", max_tokens=80, entity_max_length=2))
     assert (copy.packer.max_tokens, copy.config.entity_max_length) == (80, 2)
-    with pytest.raises(CoreError, match="80 positions"):
+    with pytest.raises(CoreError, match=r"\[bundle.bad_config\]") as caught:
         with_limits(bundle, tmp_path / "long", max_tokens=81)
+    assert "80 positions" in caught.value.values["problem"]
 
 
 def test_what_the_library_cannot_run_is_refused(tmp_path):

@@ -84,8 +84,9 @@ def test_stopped_workers_end_the_job_at_its_time_limit(monkeypatch, corpus, tmp_
     out = tmp_path / "out"
     there, _ = when_a_shard_is_done(monkeypatch, out, lambda workers: [each.suspend() for each in workers])
     monkeypatch.setattr(engine, "STALL_SECONDS", 30)
-    with pytest.raises(PipelineError, match=r"engine.stalled.*no shard in 30 s"):
+    with pytest.raises(PipelineError) as caught:
         run(corpus, out, tiny_bundle)
+    assert (caught.value.code, caught.value.values["seconds"]) == ("engine.stalled", "30")
     assert_all_end(there)
     assert_next_run_is_right(corpus, out, tiny_bundle, tmp_path)
 
@@ -118,6 +119,6 @@ def test_no_process_outlives_a_driver_or_a_pipeline_that_is_killed(corpus, tmp_p
     text = job.communicate(timeout=30)[0]
     assert job.returncode == {"pipeline": 3, "driver": -9, "interrupted driver": 130}[victim], text
     assert "Traceback" not in text
-    assert ("[engine.died] Beam or a worker" in text and "exit code -9" in text) == (victim == "pipeline")
+    assert ("[engine.died] Beam " in text and "exit code -9" in text) == (victim == "pipeline")
     assert_all_end(there)
     assert_next_run_is_right(corpus, out, tiny_bundle, tmp_path)

@@ -47,7 +47,9 @@ def test_a_disk_that_fails_is_one_message_and_exit_code_3(monkeypatch, capsys, n
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 3
-    assert capsys.readouterr().err.startswith(f"spanmarker: [storage.failed] storage failed: [Errno {number}]")
+    printed = capsys.readouterr().err
+    assert printed.startswith("spanmarker: [storage.failed] ")
+    assert f"[Errno {number}]" in printed
 
 
 def test_what_may_be_a_bug_keeps_its_traceback(monkeypatch):

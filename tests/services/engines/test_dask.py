@@ -172,9 +172,9 @@ def test_a_failed_shard_is_tried_elsewhere_and_fails_alone(attempts):
             return Outcome("changed", "another file")
         return done(shard, task, progress)
 
-    with pytest.raises(PipelineError, match=r"3 tries") as caught:
+    with pytest.raises(PipelineError) as caught:
         attempts(attempt, map(shard, range(20)))
-    assert "2 of 20 shards failed" in str(caught.value)
+    assert [caught.value.values[name] for name in ("count", "total", "tries")] == [2, 20, 3]
     assert "s-00003: no luck" in str(caught.value)
     assert "s-00007: another file" in str(caught.value)
     assert {name: len(workers) for name, workers in tried.items() if len(workers) > 1} == {"s-00003": 3, "s-00005": 2}
@@ -224,8 +224,10 @@ def test_resources_that_no_worker_has_are_named_after_a_while(monkeypatch, attem
 @pytest.mark.default
 def test_an_output_that_only_workers_see_is_refused(monkeypatch, attempts):
     monkeypatch.setattr(engine, "committed_entry", lambda output, name: None)
-    with pytest.raises(PipelineError, match=r"output.not_seen.*/out, and from here it is not there"):
+    with pytest.raises(PipelineError) as caught:
         attempts(done, map(shard, range(20)))
+    assert caught.value.code == "output.not_seen"
+    assert caught.value.values["path"].endswith("/out")
 
 
 @pytest.mark.default
@@ -236,9 +238,9 @@ def test_shards_that_all_fail_end_the_run_soon(attempts):
         tried.append(shard.name)
         return Outcome("failed", "[output.not_writable] no space")
 
-    message = r"shards.failed.*last 20 failed in a row, the run gave up(.|\n)*\[output.not_writable\] no space"
-    with pytest.raises(PipelineError, match=message):
+    with pytest.raises(PipelineError, match=r"shards.failed(.|\n)*\[output.not_writable\] no space") as caught:
         attempts(attempt, map(shard, range(5000)))
+    assert f"the last {GIVE_UP} failed in a row" in caught.value.values["others"]
     assert GIVE_UP * TRIES <= len(tried) < 2 * GIVE_UP * TRIES
 
 
@@ -247,8 +249,11 @@ def test_shards_whose_inputs_changed_keep_no_other_from_being_done(attempts):
     def attempt(shard, task, progress):
         return Outcome("changed", "another file") if shard.name < "s-00100" else done(shard, task, progress)
 
-    with pytest.raises(PipelineError, match=r"100 of 103 shards failed.*all others are done"):
+    with pytest.raises(PipelineError) as caught:
         attempts(attempt, map(shard, range(103)))
+    assert caught.value.code == "shards.failed"
+    assert (caught.value.values["count"], caught.value.values["total"]) == (100, 103)
+    assert caught.value.values["others"] == "all others are done"
 
 
 @pytest.mark.default
@@ -447,16 +452,20 @@ def test_workers_that_join_late_take_part(tmp_path, cluster, corpus, expected, t
 def test_a_worker_of_another_version_is_refused_and_both_versions_named(tmp_path, cluster, record):
     cluster.ready(cluster.worker())
     other = cluster.ready(cluster.worker(preload="import pipelines; pipelines.CODE_VERSION = '0.0.9'"))
-    with pytest.raises(PipelineError, match=rf"worker.other_version\] worker {other} runs version 0.0.9.* by 0.1.0"):
+    with pytest.raises(PipelineError) as caught:
         record(scheduler=cluster.address)
+    assert caught.value.code == "worker.other_version"
+    assert caught.value.values == {"worker": other, "there": "0.0.9", "here": "0.1.0"}
     assert list((tmp_path / "out" / "documents").iterdir()) == []
 
 
 def test_a_worker_with_another_model_is_refused_and_both_digests_named(tmp_path, cluster, record, tiny_bundle):
     cluster.ready(cluster.worker())
     there, here = read_info(tiny_bundle).digest, "0" * 64
-    with pytest.raises(PipelineError, match=rf"worker.other_model.*{tiny_bundle}: its digest is {there}.* is {here}"):
+    with pytest.raises(PipelineError) as caught:
         record(lambda task: replace(task, model_digest=here), scheduler=cluster.address)
+    assert caught.value.code == "worker.other_model"
+    assert [str(caught.value.values[name]) for name in ("path", "there", "here")] == [str(tiny_bundle), there, here]
     assert list((tmp_path / "out" / "documents").iterdir()) == []
 
 
@@ -498,7 +507,8 @@ def test_the_end_of_the_scheduler_ends_the_run_and_the_next_one_goes_on(tmp_path
         killed = time.monotonic()
         text = finish(run, code=3)
         assert time.monotonic() - killed < 20
-        assert f"[engine.lost] the Dask scheduler at {cluster.address} is gone" in text
+        assert "[engine.lost] " in text
+        assert cluster.address in text.partition("[engine.lost] ")[2]
     done = len(list((out / "manifest").glob("*.json")))
     with Cluster(tmp_path / "two") as cluster:
         cluster.ready(cluster.worker())

@@ -30,8 +30,10 @@ def test_a_shard_is_tried_so_often_and_one_that_is_done_in_between_keeps_the_run
         tries.check()
     assert listener.retries == 10 * GIVE_UP * (TRIES - 1)
     assert listener.failures == 10 * GIVE_UP
-    with pytest.raises(PipelineError, match=r"200 of 200 shards failed.*all others are done"):
+    with pytest.raises(PipelineError) as caught:
         tries.end()
+    assert (caught.value.values["count"], caught.value.values["total"]) == (200, 200)
+    assert caught.value.values["others"] == "all others are done"
 
 
 def test_failures_in_a_row_end_the_run_with_what_is_known_so_far():
@@ -41,15 +43,16 @@ def test_failures_in_a_row_end_the_run_with_what_is_known_so_far():
         tries.check()
         for _ in range(TRIES):
             tries.again(f"s{number}", "[output.not_writable] no room")
-    with pytest.raises(PipelineError, match=r"gave up(.|\n)*changed: another input\n  s0: \[output.not_writable\]"):
+    with pytest.raises(PipelineError, match=r"\n  changed: another input\n  s0: \[output.not_writable\]") as caught:
         tries.check()
+    assert f"the last {GIVE_UP} failed in a row" in caught.value.values["others"]
 
 
 def test_a_million_failures_keep_few_reasons():
     tries = Tries(Listener())
     for number in range(50 * KEPT):
         tries.never(f"s{number}", "why")
-    with pytest.raises(PipelineError, match=f"{50 * KEPT} of 0 shards failed") as caught:
+    with pytest.raises(PipelineError) as caught:
         tries.end()
-    assert caught.value.count == 50 * KEPT
+    assert (caught.value.count, caught.value.values["total"]) == (50 * KEPT, 0)
     assert list(caught.value.failed) == [f"s{number}" for number in range(KEPT)]

@@ -125,9 +125,9 @@ def test_a_second_run_at_the_same_time_is_told_who_writes(corpus, tiny_bundle, s
 @pytest.mark.parametrize(
     ("inputs", "output", "environment", "said"),
     [
-        ("{corpus}/*", "s3://no-such-bucket/out", {}, "[url.no_bucket] there is no s3://no-such-bucket"),
-        ("s3://no-such-bucket/*", "{out}", {}, "[url.no_bucket] there is no s3://no-such-bucket"),
-        ("s3://no-such-bucket/a.jsonl", "{out}", {}, "[url.no_bucket] there is no s3://no-such-bucket"),
+        ("{corpus}/*", "s3://no-such-bucket/out", {}, "[url.no_bucket] bucket s3://no-such-bucket"),
+        ("s3://no-such-bucket/*", "{out}", {}, "[url.no_bucket] bucket s3://no-such-bucket"),
+        ("s3://no-such-bucket/a.jsonl", "{out}", {}, "[url.no_bucket] bucket s3://no-such-bucket"),
         ("{s3}/none/*.jsonl", "{out}", {}, "[input.no_match] no file matches s3://"),
         ("{corpus}/*", "s3://test/out", {"AWS_SECRET_ACCESS_KEY": "wrong"}, "[output.not_writable]"),
         ("s3://test/*", "{out}", {"AWS_SECRET_ACCESS_KEY": "wrong"}, "[input.not_readable]"),

@@ -179,7 +179,8 @@ def test_pushed_and_loaded_again_in_processes_and_what_the_hub_may_say(tiny_bund
         )
         assert server.commits["owner/new"][new] == bundle
         assert server.commits["owner/old"][old] == bundle | others
-        assert refused.startswith("[hub.failed] the hub did not give or take owner/refused: ")
+        assert refused.startswith("[hub.failed] ")
+        assert " owner/refused " in refused
         assert "owner/refused" not in server.commits
         server.asked.clear()
         loaded, branch, none, other, damaged = run(
@@ -195,8 +196,10 @@ def test_pushed_and_loaded_again_in_processes_and_what_the_hub_may_say(tiny_bund
         )
         assert loaded == branch == [digest, sorted(bundle)]
         assert not [call for call in server.asked if call.endswith((".bin", ".py", "deep/config.json"))]
-        assert none.startswith("[hub.failed] the hub did not give or take owner/none: ")
-        assert other.startswith("[hub.not_a_bundle] owner/other at main")
+        assert none.startswith("[hub.failed] ")
+        assert " owner/none " in none
+        assert other.startswith("[hub.not_a_bundle] ")
+        assert all(f" {value} " in other for value in ("owner/other", "main"))
         assert damaged.startswith("[bundle.digest_mismatch]")
         server.asked.clear()
         steps = [("load", "", "owner/old", old), ("load", "", "owner/none", "main")]

@@ -37,7 +37,7 @@ def refused(path, scheme="IOB2", **columns):
     with pytest.raises(CoreError) as caught:
         list(read_conll(path, scheme, **columns))
     assert caught.value.code == "data.bad_record"
-    assert f"{path}, line {caught.value.values['line']}: " in str(caught.value)
+    assert caught.value.values["path"] == path
     assert not str(caught.value).endswith("..")
     return caught.value
 
@@ -57,7 +57,8 @@ def test_documents_sentences_and_tags(write):
 def test_the_wrong_scheme_is_refused_with_its_line(write):
     error = refused(write(CONLL_2003), "IOB2")
     assert error.values["line"] == 3
-    assert "tag 'I-ORG' at word 0 can't follow the start of the sentence in scheme IOB2" in str(error)
+    problem = error.values["problem"]
+    assert all(value in problem for value in ("'I-ORG'", "word 0", "the start of the sentence", "IOB2"))
 
 
 def test_without_docstart_each_sentence_is_a_document(write):

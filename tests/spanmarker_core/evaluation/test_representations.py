@@ -226,8 +226,10 @@ def test_every_architecture_that_classifies_spans(case, encoder):
     data = [each for each in data_of_all_kinds() if each.document_id != "odd"]
     model = model_of(case, encoder)
     if case.architecture == "seq_ner.v1":
-        with pytest.raises(CoreError, match=r"representations\.none.*seq_ner\.v1 tags words"):
+        with pytest.raises(CoreError) as caught:
             analyse(model, data)
+        assert caught.value.code == "representations.none"
+        assert caught.value.values["architecture"] == "seq_ner.v1"
         return
     windows, spans, features, logits, scored = direct(model, data)
     if case.options.get("output") != "tags":
@@ -422,8 +424,9 @@ def test_errors(encoder):
         analyse(model, [Sentence("d", 0, ["the", "a"], [])])
     with pytest.raises(CoreError, match=r"data\.no_entities"):
         analyse(model, [Sentence("d", 0, ["the"] * 9, [Span(0, 9, "person")])])
-    with pytest.raises(CoreError, match=r"call\.bad_span_limit.*0 spans"):
+    with pytest.raises(CoreError) as caught:
         analyse(model, sentences(), 0)
+    assert (caught.value.code, caught.value.values["value"]) == ("call.bad_span_limit", 0)
 
 
 def test_a_model_whose_classes_are_other_than_the_data_s(encoder):

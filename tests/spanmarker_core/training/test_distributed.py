@@ -166,6 +166,8 @@ def test_what_is_not_finite_in_one_process_stops_both(encoder, tmp_path):
     assert code == 0, said
     errors = {line.split(": ")[0]: line for line in said.splitlines() if line.startswith("process ")}
     assert sorted(errors) == ["process 0", "process 1"]
-    (windows,) = {line.split("It learned from ")[1].split(". Lower")[0] for line in errors.values()}
-    assert len(windows.split("; ")) == 2, "the half of the step's four sentences that the poisoned process had"
-    assert all("training.not_finite" in line and "in step 4" in line for line in errors.values())
+    (error,) = {line.partition(": ")[2] for line in errors.values()}
+    code, values = json.loads(error)
+    assert (code, values["step"]) == ("training.not_finite", 4)
+    windows = values["windows"].split("; ")
+    assert len(windows) == 2, "the half of the step's four sentences that the poisoned process had"

@@ -64,7 +64,7 @@ def main() -> None:
                 log=say,
             )
         except CoreError as error:
-            say(f"process {rank()}: {error}")
+            say(f"process {rank()}: {json.dumps([error.code, error.values], default=str)}")
     leave()
 
 
