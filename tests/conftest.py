@@ -49,6 +49,7 @@ hypothesis.settings.register_profile("ci", max_examples=100, deadline=None, prin
 def pytest_addoption(parser):
     for tier, what in TIERS.items():
         parser.addoption(f"--{tier}", action="store_true", help=f"also run what {what}")
+    parser.addoption("--alone", action="store_true", help="run only the tests of the tiers services and faults")
     parser.addoption("--cpu-limit", type=float, help="fail tests of the default tier that take more CPU seconds")
     parser.addoption("--fault-rounds", type=int, default=10, help="faults that tests/faults/test_everything.py injects")
     parser.addoption("--fault-seed", type=int, default=1, help="what its moments are drawn from")
@@ -95,6 +96,10 @@ def pytest_collection_modifyitems(config, items):
         item.tiers = tiers(item)
         if missing := item.tiers - asked:
             item.add_marker(pytest.mark.skip(reason=f"needs {' '.join(f'--{tier}' for tier in sorted(missing))}"))
+    if config.getoption("--alone"):
+        others = [item for item in items if not item.tiers & {"services", "faults"}]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item.tiers & {"services", "faults"}]
     # What takes longest comes first, so that no worker is left alone with it at the end.
     items.sort(key=lambda item: order(group(item.nodeid), sizes))
 
