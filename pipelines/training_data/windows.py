@@ -217,8 +217,9 @@ def is_prepared(path: str) -> bool:
 def _identity(folder: str) -> dict[str, str]:
     """Return the identity of the job that prepared the annotated data in a folder."""
     identity = plan_identity(plan_path(folder)) if is_prepared(folder) else {}
-    versions = {f"schema.{table.name}": str(table.version) for table in TRAINING_TABLES}
-    if tables_of(identity) != TRAINING_TABLES or not versions.items() <= identity.items():
+    # Of the tables, training reads this one: those beside it may be of another version.
+    version = identity.get(f"schema.{ANNOTATED_SAMPLES.name}")
+    if tables_of(identity) != TRAINING_TABLES or version != str(ANNOTATED_SAMPLES.version):
         raise PipelineError("samples.not_annotated", path=folder)
     return identity
 
