@@ -1,7 +1,7 @@
 # make demo      set everything up, tag the sample corpus, show some of the rows
 # make test      set up what is missing, run the default tests
 # make test-all  all tests that need no GPU
-# make lint      style and types
+# make lint      style, types and wording
 # make bench     measure against the peers, on one's own machine (docs/benchmark.md); BENCH='...' for its options
 # make setup     .venv with everything in it
 # make clean     remove what the above made
@@ -45,6 +45,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_wording.py
 
 bench: setup
 	$(BIN)/python -m benchmarks $(BENCH)
