@@ -123,3 +123,10 @@ def test_parts_that_need_no_torch_import_none(part):
     code = f"import sys, importlib\nfor name in {names}: importlib.import_module(name)\n"
     code += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
+def test_a_wrong_option_of_train_is_refused_without_torch(tmp_path):
+    code = "import sys\nfrom pipelines import cli\nsys.argv = ['spanmarker', 'train', '--train', 'x', '--dev', 'y']\n"
+    code += "sys.argv += ['--encoder', 'z', '--output', 'o', '--learning-rate', '-1']\n"
+    code += "try:\n    cli.main()\nexcept SystemExit as end:\n    sys.exit(10 * ('torch' in sys.modules) + end.code)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120, cwd=tmp_path).returncode == 1

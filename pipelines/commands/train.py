@@ -125,10 +125,14 @@ def train(
 
     from pipelines.jobs.base import read_job
     from pipelines.jobs.train import TrainJob
+
+    checked = read_job(TrainJob, job, given)
+
+    # Only now, since they bring torch and transformers, which take seconds.
     from pipelines.runs.train import run_training
     from spanmarker_core.training.distributed import leave
 
     try:
-        run_training(read_job(TrainJob, job, given), Console())
+        run_training(checked, Console())
     finally:
         leave()
