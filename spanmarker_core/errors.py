@@ -33,12 +33,12 @@ def _rebuild(kind: type[CodedError], code: str, values: dict[str, object]) -> Co
 
 
 class UnusableError(Exception):
-    """What keeps a folder, a file or a config from being used, in words. Callers add the code and the path."""
+    """The reason why a folder, a file or a config cannot be used. Callers add the code and the path."""
 
 
 @contextmanager
 def as_core_error(code: str, **values: object) -> Iterator[None]:
-    """Turn an `UnusableError` into a `CoreError` with this code; its `problem` is what was said."""
+    """Turn an `UnusableError` into a `CoreError` with this code; its text becomes the value `problem`."""
     try:
         yield
     except UnusableError as error:
@@ -47,9 +47,9 @@ def as_core_error(code: str, **values: object) -> Iterator[None]:
 
 @contextmanager
 def wrap_errors(what: str) -> Iterator[None]:
-    """Turn whatever another library raises over what it was given into an `UnusableError`.
+    """Turn any exception of another library into an `UnusableError`.
 
-    tokenizers, safetensors, torch and a hundred model types each have their own exceptions, bare ones too.
+    tokenizers, safetensors, torch and a hundred model types each raise exceptions of their own, plain ones too.
     """
     try:
         yield
@@ -81,12 +81,12 @@ def panics_as_errors(library: str) -> Iterator[None]:
 
 
 def _is_panic(error: BaseException) -> bool:
-    # The class is made anew in each extension module, and none exports it.
+    # Each extension module creates this class for itself, and none exports it.
     return type(error).__name__ == "PanicException"
 
 
 class CoreWarning(UserWarning):
-    """What a user of the models should know and that stops nothing: a stable code, and what to do.
+    """A warning for users of the models that stops nothing: a stable code, and the remedy.
 
     `warnings.filterwarnings("error", category=CoreWarning)` makes errors of them.
     """

@@ -33,7 +33,7 @@ PHRASES = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 #: How many hits a folder still has.
-ALLOWED: dict[str, int] = {"spanmarker_core": 3, "spanmarker_core/evaluation": 1}
+ALLOWED: dict[str, int] = {}
 
 
 def texts(path: Path) -> Iterator[str]:

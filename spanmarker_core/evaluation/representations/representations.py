@@ -72,7 +72,7 @@ class Cosines:
     """Mean cosines; None without pairs.
 
     Attributes:
-        matrix: [n_classes + 1, n_classes + 1], between two classes, on the diagonal within one; the last is no entity.
+        matrix: [n_classes + 1, n_classes + 1], between two classes, on the diagonal within one; the last class is "O".
         within: mean over the entity classes.
         between: mean over the pairs of two entity classes.
         no_entity: mean over the pairs of an entity class and no entity.
