@@ -60,6 +60,9 @@ class Case:
     @property
     def expected(self) -> int:
         """How many documents the damaged file holds: of lines as many as there are, whatever is in them."""
+        if self.original.ending == ".conll":  # Each sentence is a document; a blank line ends it.
+            lines = [line.strip() for line in self.content.split(b"\n")]
+            return sum(bool(line) and not before for before, line in itertools.pairwise([b"", *lines]))
         if ".jsonl" in self.original.ending:
             content = io.BytesIO(self.content)
             kind = self.original.ending.removeprefix(".")
@@ -97,7 +100,7 @@ def corpus_files() -> list[Original]:
 
 
 def annotated_files() -> list[Original]:
-    """Files of annotated sentences: each is a document, but for a CoNLL file, which is one."""
+    """Files of annotated sentences, each of which is a document."""
     words = ["Barack", "Müller", "flew", "to", "Zürich"]
     rows = [
         {"document_id": f"d{n}", "sentence_id": 0, "tokens": words, "entities": [{"start": 0, "end": 2, "label": "P"}]}
@@ -112,7 +115,7 @@ def annotated_files() -> list[Original]:
         Original(".parquet", sink.getvalue()),
         Original(".jsonl", lines),
         Original(".jsonl.zst", zstandard.ZstdCompressor().compress(lines)),
-        Original(".conll", conll, documents=1),
+        Original(".conll", conll),
     ]
 
 
