@@ -95,7 +95,7 @@ class Asked:
         except ValueError:
             number = math.nan
         if not 0 <= number <= 1:
-            raise bad_request(f"{text[:40]!r} is no score: scores are numbers from 0 to 1.")
+            raise bad_request(f"{text[:40]!r} is not a score: scores are numbers from 0 to 1.")
         return number
 
     def count(self, name: str) -> int | None:
@@ -106,7 +106,7 @@ class Asked:
         """
         text = self.text(name)
         if text and not _NUMBER.fullmatch(text):
-            raise bad_request(f"{name} is no number.")
+            raise bad_request(f"{name} is not a number.")
         return int(text) if text else None
 
     def shard(self, catalogue: Catalogue) -> str:
@@ -129,7 +129,7 @@ class Asked:
             return None
         shard, _, row = text.partition(":")
         if not _NUMBER.fullmatch(row.removeprefix("-")) or int(row) < -1:
-            raise bad_request(f"{name} is no place.")
+            raise bad_request(f"{name} is not a place.")
         return Place(_known(shard, catalogue), int(row))
 
 

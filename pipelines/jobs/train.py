@@ -153,7 +153,7 @@ class TrainJob(BaseModel):
 
         if unknown := sorted(set(names) - set(INTEGRATION_TO_CALLBACK)):
             known = ", ".join(sorted(INTEGRATION_TO_CALLBACK))
-            raise ValueError(f"{', '.join(unknown)} is no integration of transformers. There are: {known}")
+            raise ValueError(f"{', '.join(unknown)} is not an integration of transformers. Known are: {known}")
         if missing := sorted(set(names) - set(get_available_reporting_integrations())):
             raise ValueError(f"{', '.join(missing)} can't be reported to: install its package first")
         return names

@@ -6,6 +6,7 @@ entries it holds.
 
 import bisect
 import contextlib
+import threading
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -25,6 +26,8 @@ from pipelines.storage import (
     writing,
 )
 from schemas.manifest import ENTRIES, Entry
+
+_checking = threading.Lock()  # The isolated process serves one thread at a time.
 
 #: Rows per row group, the unit that is read to find one entry.
 GROUP_ROWS = 4096
@@ -61,6 +64,9 @@ def batch_of(entries: list[Entry]) -> pa.RecordBatch:
 def batches(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """Yield the table's rows, sorted by shard; none if there is no table. Memory holds one row group.
 
+    A damaged table that crashes its reader is an error here. Look-ups (`rows_of`) rely on that: each run and each
+    report reads the whole table first.
+
     Args:
         output: the output folder.
         columns: the columns to read.
@@ -68,7 +74,7 @@ def batches(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
     Raises:
         PipelineError: `output.table_damaged`, `output.not_readable`.
     """
-    with _opened(output) as parquet:
+    with _opened(output, check=True) as parquet:
         if parquet is None:
             return
         for group in range(parquet.num_row_groups):
@@ -86,7 +92,7 @@ def rows_of(output: str, shards: list[str], columns: list[str]) -> Iterator[pa.R
     Raises:
         PipelineError: `output.table_damaged`, `output.not_readable`.
     """
-    with _opened(output) as parquet:
+    with _opened(output, check=False) as parquet:
         if parquet is None:
             return
         for group in range(parquet.num_row_groups):
@@ -136,7 +142,8 @@ def _groups(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 @contextlib.contextmanager
-def _opened(output: str) -> Iterator[pq.ParquetFile | None]:
+def _opened(output: str, check: bool) -> Iterator[pq.ParquetFile | None]:
+    """Open the table; None if there is none. With `check`, a damaged file that would end this process is an error."""
     path = table_file(output)
     try:
         with contextlib.ExitStack() as stack:
@@ -147,8 +154,9 @@ def _opened(output: str) -> Iterator[pq.ParquetFile | None]:
             if file is None:
                 yield None
                 return
-            if not path.startswith("memory://"):  # Files in memory are visible only in this process.
-                shared_process().call(_check, given_options(), path)
+            if check and not path.startswith("memory://"):  # Files in memory are visible only in this process.
+                with _checking:
+                    shared_process().call(_open_footer, given_options(), path)
             parquet = pq.ParquetFile(file, page_checksum_verification=True)
             found = (parquet.schema_arrow.metadata or {}).get(b"spanmarker.schema_version", b"none").decode()
             if found != str(ENTRIES.version):
@@ -160,8 +168,8 @@ def _opened(output: str) -> Iterator[pq.ParquetFile | None]:
         raise PipelineError(code, path=path, reason=error) from error
 
 
-def _check(options: tuple[str, ...], path: str) -> None:
-    """Open the table, which may end the process if the file is damaged."""
+def _open_footer(options: tuple[str, ...], path: str) -> None:
+    """Open the table, which may end the process if the file is damaged. Runs in the isolated process."""
     use_options(options)
     with open_input(path) as file:
         pq.ParquetFile(file)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pipelines.errors import describe
 from pipelines.output.layout import table_path
 from pipelines.processes.isolated import isolate
-from pipelines.shards.careful import ENDS_PROCESS, CarefulAttempt
+from pipelines.shards.careful import CarefulAttempt
 from pipelines.shards.corpus import Progress, check_content, commit_shard, footer_of
 from pipelines.shards.document_batch import DocumentBatch, PackedBatch, reject_of
 from pipelines.shards.model import Packing
@@ -74,7 +74,7 @@ def prepare_annotated(
         }
         batches = read_annotated(shard, task, iterate if careful is None else careful.records)
         if careful is not None:
-            batches = _without_killers(batches, careful)
+            batches = careful.survivors(batches, try_annotated, _inputs)
         for batch in tally.timed_each("read", batches):
             tally.counts["read"] += len(batch.documents) + sum(reject.n_documents for reject in batch.rejects)
             for part in work.parts(batch):
@@ -97,21 +97,6 @@ def prepare_annotated(
 
 
 _TABLES = (ANNOTATED_SAMPLES, DOCUMENTS, REJECTS, GOLD_PROBLEMS)
-
-
-def _without_killers(batches: Iterator[AnnotatedBatch], careful: CarefulAttempt) -> Iterator[AnnotatedBatch]:
-    """Yield the documents of batches that do not end a process, and rejects of those that do."""
-    for batch in batches:
-        documents, rejects = batch.documents, batch.rejects
-        for start, end, killed in careful.sorted_out(documents, try_annotated):
-            if killed is not None:
-                inputs = _inputs(documents[start : start + 1])
-                rejects.append(reject_of(inputs, 0, killed.stage, ENDS_PROCESS, str(killed)))
-            else:
-                yield AnnotatedBatch(documents[start:end], rejects)
-                rejects = []
-        if rejects:
-            yield AnnotatedBatch([], rejects)
 
 
 def try_annotated(documents: list[AnnotatedDocument], task: AnnotatedTask, packing: Packing) -> Iterator[str]:

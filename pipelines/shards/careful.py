@@ -9,9 +9,9 @@ that can be read.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,11 +19,15 @@ import pyarrow.parquet as pq
 from pipelines.planning.documents import whole_line
 from pipelines.processes.isolated import IsolatedProcess, ProcessDied, isolate
 from pipelines.processes.thread_limits import prepare_process
+from pipelines.shards.document_batch import reject_of
 from pipelines.shards.model import LOAD_SECONDS, model_for
-from pipelines.stages.read import RAW_BYTES, Reject
+from pipelines.stages.read import RAW_BYTES, ReadBatch, Reject
+from pipelines.stages.read_annotated import AnnotatedBatch
 from pipelines.storage import join, open_input, use_options
 from pipelines.task import Task
 from schemas.shards import Shard
+
+Batch = TypeVar("Batch", ReadBatch, AnnotatedBatch)
 
 #: Reject code of a record or document that ends the process that works on it.
 ENDS_PROCESS = "ends_process"
@@ -110,6 +114,31 @@ class CarefulAttempt:
             if place in killers:
                 yield place, place + 1, killers[place]
             start = place + 1
+
+    def survivors(
+        self,
+        batches: Iterable[Batch],
+        work: Callable[..., Iterator[str]],
+        inputs: Callable[[Any], pa.RecordBatch] = lambda documents: documents,
+    ) -> Iterator[Batch]:
+        """Yield batches without the documents that end a process; these become rejects.
+
+        Args:
+            batches: dataclasses with `documents`, which can be sliced, and `rejects`.
+            work: processes documents, as in `sorted_out`.
+            inputs: returns documents as INPUTS rows.
+        """
+        for batch in batches:
+            rejects = batch.rejects
+            for start, end, killed in self.sorted_out(batch.documents, work):
+                documents = batch.documents[start:end]
+                if killed is not None:
+                    rejects.append(reject_of(inputs(documents), 0, killed.stage, ENDS_PROCESS, str(killed)))
+                else:  # Documents that raise an exception are rejected in normal processing.
+                    yield replace(batch, documents=documents, rejects=rejects)
+                    rejects = []
+            if rejects:
+                yield replace(batch, documents=batch.documents[:0], rejects=rejects)
 
     def _killers(
         self, items: Sequence[Any] | pa.RecordBatch, work: Callable[..., Iterator[str]]

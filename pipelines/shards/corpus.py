@@ -202,7 +202,7 @@ def _prepare(
         batches = read(shard, task.id_column, task.text_column)
     else:
         records = careful.records(shard, read_records, task.id_column, task.text_column)
-        batches = _without_killers(batched(records), careful)
+        batches = careful.survivors(batched(records), try_documents)
     for batch in tally.timed_each("read", batches):
         tally.counts["read"] += len(batch.documents) + sum(reject.n_documents for reject in batch.rejects)
         for group, encoded in _encoded(batch, task, packing.packer, tally):
@@ -210,20 +210,6 @@ def _prepare(
                 failures = {document_id: describe(error) for document_id, error in run.failures.items()}
                 yield PackedBatch(group, run.samples, failures, run.last)
                 del run  # otherwise it would be kept alive while the next one is made
-
-
-def _without_killers(batches: Iterator[ReadBatch], careful: CarefulAttempt) -> Iterator[ReadBatch]:
-    """Yield the documents of batches that do not end a process, and rejects of those that do."""
-    for batch in batches:
-        documents, rejects = batch.documents, batch.rejects
-        for start, end, killed in careful.sorted_out(documents, try_documents):
-            if killed is not None:
-                rejects.append(reject_of(documents, start, killed.stage, ENDS_PROCESS, str(killed)))
-            else:
-                yield ReadBatch(documents.slice(start, end - start), rejects)
-                rejects = []
-        if rejects:
-            yield ReadBatch(documents.slice(0, 0), rejects)
 
 
 def try_documents(documents: pa.RecordBatch, task: Task, model: Any) -> Iterator[str]:

@@ -351,7 +351,7 @@ def read_options(kind: type[Options], values: object) -> Options:
     known = {each.name: each.metadata for each in fields(kind)}
     problems = []
     if unknown := sorted(set(values) - set(known)):
-        problems.append(f"{', '.join(unknown)} is no option of this architecture: it has {', '.join(known)}")
+        problems.append(f"{', '.join(unknown)} is not an option of this architecture: it has {', '.join(known)}")
     read: dict[str, Any] = {}
     for name in known.keys() & values.keys():
         value = values[name]

@@ -92,7 +92,7 @@ def word_problem(word: object) -> str | None:
     if not word or word.isspace():
         return f"is blank ({word!r}): drop it, and move the entities after it"
     if not word.isascii() and not _encodes(word):
-        return f"({word!r}) holds half a surrogate pair, which is no text"
+        return f"({word!r}) holds half a surrogate pair, which is not text"
     return None
 
 
@@ -209,7 +209,7 @@ class DocumentOrder:
         if not isinstance(document_id, str) or not document_id:
             raise RecordProblem(f"document_id {document_id!r} is not a string that names a document")
         if not document_id.isascii() and not _encodes(document_id):
-            raise RecordProblem(f"document_id {document_id!r} holds half a surrogate pair, which is no text")
+            raise RecordProblem(f"document_id {document_id!r} holds half a surrogate pair, which is not text")
         if type(sentence_id) is not int or not 0 <= sentence_id <= _MAX_SENTENCE_ID:
             raise RecordProblem(f"sentence_id {sentence_id!r} is not a whole number from 0 to {_MAX_SENTENCE_ID}")
         if document_id != self._document:

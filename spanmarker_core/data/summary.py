@@ -151,9 +151,9 @@ class DataSummary:
         Raises:
             UnusableError: they are not a summary of this format.
         """
-        with wrap_errors("it is no data summary of this version"):
+        with wrap_errors("it is not a data summary of this version"):
             if not isinstance(values, Mapping) or values.get("format_version") != FORMAT_VERSION:
-                raise UnusableError(f"it is no data summary of format {FORMAT_VERSION}")
+                raise UnusableError(f"it is not a data summary of format {FORMAT_VERSION}")
             labels = {
                 str(name): LabelSummary(_count(of["count"]), _texts(of["examples"]), _counter(of["lengths"]))
                 for name, of in values["labels"].items()
@@ -229,13 +229,13 @@ def _pairs(counts: Mapping[int, int]) -> list[list[int]]:
 
 def _count(value: object) -> int:
     if type(value) is not int or not 0 <= value < 1 << 63:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value
 
 
 def _texts(values: object) -> list[str]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ValueError(f"{values!r} is no list of texts")
+        raise ValueError(f"{values!r} is not a list of texts")
     return values
 
 

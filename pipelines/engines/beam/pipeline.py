@@ -192,7 +192,7 @@ def options_of(settings: Settings) -> PipelineOptions:
         raise _refused(given, f"{runner} loses rows. Use --engine dask")
     # Beam asks job servers for options of their own.
     if unknown and runner not in ("PortableRunner", "FlinkRunner", "SparkRunner"):
-        raise _refused(given, f"{', '.join(unknown)} is no option of Beam")
+        raise _refused(given, f"{', '.join(unknown)} is not an option of Beam")
     if not _names_runner(settings):
         standard.runner = _LOCAL
         if not any(option.startswith("--direct") for option in given):

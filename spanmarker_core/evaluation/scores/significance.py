@@ -152,7 +152,7 @@ def over_seeds(first: Sequence[float], second: Sequence[float]) -> Difference:
         ValueError: the lengths differ, or there are no seeds.
     """
     if len(first) != len(second) or not len(first):
-        raise ValueError(f"{len(first)} and {len(second)} seeds are no pairs")
+        raise ValueError(f"expected the same seeds in both, got {len(first)} and {len(second)}")
     differences = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     n, mean = len(differences), float(differences.mean())
     if n < 2:

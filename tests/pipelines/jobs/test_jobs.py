@@ -155,7 +155,7 @@ def test_an_architecture_with_its_options():
         ({"options": ["tags"]}, "'tags' is not NAME=VALUE"),
         (
             {"options": {"color": 1, "tags": "hmm"}},
-            "color is no option.* it has tags, output.*; option tags is 'hmm', not",
+            "color is not an option.* it has tags, output.*; option tags is 'hmm', not",
         ),
         ({"options": ["tags=crf", "tags=softmax"]}, "tags is given twice"),
         ({"options": {"output": "tags"}}, "there is no head of tags"),
@@ -193,7 +193,7 @@ def test_all_that_does_not_fit_together_is_told_at_once():
 
 def test_a_mistyped_option_hides_no_other_fault_and_makes_none_up():
     given = {"architecture": "bl_ner", "options": {"width_sze": 64}, "tag_weight": 0.5, "gate": True, "negatives": 5}
-    with pytest.raises(ValidationError, match=r"(?s)width_sze is no option.*negatives: the gate chooses") as caught:
+    with pytest.raises(ValidationError, match=r"(?s)width_sze is not an option.*negatives: the gate chooses") as caught:
         TrainJob(**TRAIN, **given)
     assert "no head of tags" not in str(caught.value)
 

@@ -33,7 +33,7 @@ def test_a_job_hands_on_how_steps_are_made():
     ("options", "says"),
     [
         ({"batch_size": 8, "batch_tokens": 900}, "a step has one size"),
-        ({"report_to": ["nowhere"]}, "report_to: nowhere is no integration of transformers"),
+        ({"report_to": ["nowhere"]}, "report_to: nowhere is not an integration of transformers"),
         ({"report_to": ["neptune"]}, "report_to: neptune can't be reported to: install its package"),
         ({"precision": "int8"}, "precision: "),
         ({"accumulation": 0}, "accumulation: "),

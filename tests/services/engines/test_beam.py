@@ -175,9 +175,9 @@ def test_what_beam_makes_of_a_fault_holds_our_message(planned, tmp_path):
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (["--runer=FlinkRunner"], r"--runer=FlinkRunner is no option of Beam.*: --runer=FlinkRunner"),
-        (["runner=FlinkRunner"], "runner=FlinkRunner is no option"),
-        (["--runner=DirectRunner", "--parallel=3"], "--parallel=3 is no option"),
+        (["--runer=FlinkRunner"], r"--runer=FlinkRunner is not an option of Beam.*: --runer=FlinkRunner"),
+        (["runner=FlinkRunner"], "runner=FlinkRunner is not an option"),
+        (["--runner=DirectRunner", "--parallel=3"], "--parallel=3 is not an option"),
         (["--direct_num_workers=many"], "invalid int value: 'many'"),
         (["--direct_running_mode=twice"], "invalid choice: 'twice'"),
         (["--runner=apache_beam.runners.dask.dask_runner.DaskRunner"], "DaskRunner loses rows. Use --engine dask"),

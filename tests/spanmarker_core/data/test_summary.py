@@ -75,7 +75,7 @@ def test_an_entity_named_twice_is_one_and_no_data_have_no_median():
 @pytest.mark.parametrize("key", list(DataSummary().to_json()))
 @pytest.mark.parametrize("other", [None, "x", -1, [[1]], [[1, "2"]], {"a": 1}])
 def test_other_values_are_refused(key, other):
-    with pytest.raises(UnusableError, match="no data summary"):
+    with pytest.raises(UnusableError, match="not a data summary"):
         DataSummary.from_json({**summarise(SENTENCES).to_json(), key: other})
-    with pytest.raises(UnusableError, match="no data summary"):
+    with pytest.raises(UnusableError, match="not a data summary"):
         DataSummary.from_json(other)

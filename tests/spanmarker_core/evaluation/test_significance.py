@@ -108,5 +108,5 @@ def test_what_can_not_be_compared_is_refused():
         over_documents(counts, counts[:, :2])
     with pytest.raises(ValueError, match="n_seeds"):
         over_documents(counts[0], counts[0])
-    with pytest.raises(ValueError, match="no pairs"):
+    with pytest.raises(ValueError, match="same seeds in both"):
         over_seeds([1], [1, 2])

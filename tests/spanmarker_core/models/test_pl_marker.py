@@ -140,7 +140,7 @@ def test_gradient_reaches_every_parameter():
     [
         ({}, {"pair_layers": 1}, "pl_marker pairs in all layers"),
         ({"group": 0}, {}, "group is 0, not a whole number"),
-        ({"attention": "paired"}, {}, "attention is no option of this architecture"),
+        ({"attention": "paired"}, {}, "attention is not an option of this architecture"),
     ],
 )
 def test_refuses_what_it_has_not(options, overrides, reason):
