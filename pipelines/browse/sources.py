@@ -18,8 +18,10 @@ import pyarrow.parquet as pq
 
 from pipelines.browse.named import NamedFolders
 from pipelines.output.manifest import committed_entry
-from pipelines.planning.documents import format_of
-from pipelines.stages.read import DamagedFile, Reject, clean, decompressed, parquet_rows
+from pipelines.planning.inputs import format_of
+from pipelines.stages.lines import BOM, DamagedFile, decompressed
+from pipelines.stages.read import parquet_rows
+from pipelines.stages.records import Reject, clean
 from pipelines.storage import join, local_kind, open_input, resolve
 from pipelines.storage.urls import is_local
 from schemas.shards import Shard
@@ -30,7 +32,6 @@ MAX_CHARACTERS = 50_000_000
 #: Maximum number of bytes of a JSON line outside its text, which has up to twelve bytes per character.
 _BESIDE = 64 << 20
 _KEPT_CHARACTERS = 16_000_000
-_BOM = b"\xef\xbb\xbf"
 
 _GONE = "its source is gone: {source}"
 _CHANGED = "its source has changed since it was tagged: {source}"
@@ -276,7 +277,7 @@ def _line_limit(document: dict[str, Any]) -> int:
 
 def _record(offset: int, line: bytes, columns: tuple[str, str]) -> _Found:
     try:
-        values = json.loads(line.removeprefix(_BOM) if offset == 0 else line)
+        values = json.loads(line.removeprefix(BOM) if offset == 0 else line)
         yield offset, values[columns[0]], values[columns[1]]
     except (ValueError, KeyError, TypeError, RecursionError):
         return  # The file has changed.
@@ -284,11 +285,11 @@ def _record(offset: int, line: bytes, columns: tuple[str, str]) -> _Found:
 
 def _text(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: float) -> _Found:
     for row, document in wanted.items():
-        limit = 4 * document["n_characters"] + len(_BOM)
+        limit = 4 * document["n_characters"] + len(BOM)
         with open_input(path) as file:
             content = file.read(limit + 1)
         if len(content) <= limit:
-            yield row, document["document_id"], content.removeprefix(_BOM).decode()
+            yield row, document["document_id"], content.removeprefix(BOM).decode()
 
 
 _READERS = {

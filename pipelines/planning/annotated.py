@@ -18,24 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import PipelineError
-from pipelines.planning.documents import (
-    HEAD_BYTES,
-    BadColumns,
-    Faults,
-    Range,
-    decompressed_head,
-    file_shards,
-    input_files,
-    is_string,
-    keys_in,
-    line_ranges,
-    opened_parquet,
-    parquet_ranges,
-    refuse,
-    refuse_nothing,
-    unreadable_shard,
-    whole_line,
-)
+from pipelines.planning.documents import HEAD_BYTES, decompressed_head, is_string, keys_in, line_ranges, whole_line
+from pipelines.planning.files import Range, file_shards, unreadable_shard
+from pipelines.planning.inputs import BadColumns, Faults, input_files, refuse, refuse_nothing
+from pipelines.planning.parquet import opened_parquet, parquet_ranges
 from pipelines.stages.read_annotated import ENTITIES, columns_of, dataset_content
 from pipelines.storage import ContentIdentity, is_storage_error, open_input, resolve
 from pipelines.storage.fingerprint import groups_in, parquet_content

@@ -10,7 +10,7 @@ from pipelines.output.digest_set import DigestSet
 from pipelines.output.layout import SAMPLE_TABLES, tables_of
 from pipelines.output.manifest import find_done, identity_digest, plan_path, planned
 from pipelines.output.plan_file import plan_identity
-from pipelines.planning.documents import renamed
+from pipelines.planning.files import renamed
 from pipelines.storage import absolute, exists
 from pipelines.task import TagTask
 from schemas.shards import Shard

@@ -29,8 +29,9 @@ from pipelines.shards.stats import ShardStats
 from pipelines.shards.tables import documents_table, rejects_table
 from pipelines.stages.align import Aligned, AnnotatedDocument, align, problem, with_gold
 from pipelines.stages.pack import Encoded, encode, encode_words, pack_runs
-from pipelines.stages.read import INPUTS, clean
+from pipelines.stages.read import INPUTS
 from pipelines.stages.read_annotated import AnnotatedBatch, content_of, iterate, read_annotated
+from pipelines.stages.records import clean
 from pipelines.stages.split import split
 from pipelines.stages.write import TableWriter, table_writer
 from pipelines.storage import check_lease

@@ -21,8 +21,9 @@ from pipelines.processes.isolated import IsolatedProcess, ProcessDied, isolate
 from pipelines.processes.thread_limits import prepare_process
 from pipelines.shards.document_batch import reject_of
 from pipelines.shards.model import LOAD_SECONDS, model_for
-from pipelines.stages.read import RAW_BYTES, ReadBatch, Reject
+from pipelines.stages.read import ReadBatch
 from pipelines.stages.read_annotated import AnnotatedBatch
+from pipelines.stages.records import RAW_BYTES, Reject
 from pipelines.storage import join, open_input, use_options
 from pipelines.task import Task
 from schemas.shards import Shard

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.stages.read import RAW_BYTES, Reject
+from pipelines.stages.records import RAW_BYTES, Reject
 from pipelines.stages.tag import numbered
 from schemas import ANNOTATIONS
 

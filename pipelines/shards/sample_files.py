@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 from pipelines.errors import PipelineError
 from pipelines.output.layout import SAMPLE_TABLES, table_path
 from pipelines.output.manifest import committed_entry
-from pipelines.planning.documents import renamed
+from pipelines.planning.files import renamed
 from pipelines.shards.document_batch import DocumentBatch, PackedBatch
 from pipelines.shards.stats import ShardStats
-from pipelines.stages.read import INPUTS, Reject, clean
+from pipelines.stages.read import INPUTS
+from pipelines.stages.records import Reject, clean
 from pipelines.stages.write import named, output_of
 from pipelines.storage import open_input, publish, read_range, resolve, writing
 from pipelines.storage.urls import is_local

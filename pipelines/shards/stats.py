@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pipelines import CODE_VERSION
 from pipelines.errors import PipelineError
 from pipelines.processes.memory import peak_rss_bytes
-from pipelines.stages.read import Reject, clean
+from pipelines.stages.records import Reject, clean
 from pipelines.task import AnnotatedTask, TagTask, Task
 from schemas import DOCUMENTS
 from schemas.manifest import MANIFEST_VERSION, Entry, Output

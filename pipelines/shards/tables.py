@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.shards.document_batch import DocumentBatch
-from pipelines.stages.read import Reject, clean
+from pipelines.stages.records import Reject, clean
 from schemas import DOCUMENTS, REJECTS
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.stages.pack import Encoded
-from pipelines.stages.read import clean
+from pipelines.stages.records import clean
 from pipelines.stages.tag import windows_of
 from schemas import ANNOTATED_SAMPLES
 from spanmarker_core.arrays.ragged import ragged_offsets

@@ -7,12 +7,14 @@ exception is a byte order mark at the start of a file, which is not part of its 
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage import is_storage_error, join, open_input, read_range
+from pipelines.stages.lines import BLOCK_BYTES, BOM, raw_lines
+from pipelines.stages.records import MAX_RECORD_BYTES, RAW_BYTES, Record, Reject, clean, raw_head
+from pipelines.storage import is_storage_error, join, open_input
 from schemas.shards import Shard
 
 #: Documents in memory between two stages.
@@ -24,46 +26,14 @@ INPUTS = pa.schema(
         pa.field("text", pa.large_string(), nullable=False),
     ]
 )
+
 #: Limits of a batch, in documents and in bytes of text. A single document may be larger.
 MAX_BATCH_DOCUMENTS = 256
+
 MAX_BATCH_BYTES = 256 << 10
-#: Bytes of its record that a reject keeps.
-RAW_BYTES = 4096
-#: Largest size of a text, or of a line with its text, in bytes. A larger one is rejected without loading it: processing
-#: a text takes many times its size, and a few kilobytes of compressed data can hold gigabytes.
-MAX_RECORD_BYTES = 64 << 20
+
 #: Ids kept to detect duplicates; only compressed files have more in one shard.
 _MAX_IDS = 500_000
-_BLOCK = 1 << 16
-_BOM = b"\xef\xbb\xbf"
-
-
-@dataclass(frozen=True, slots=True)
-class Reject:
-    """A record that can't be tagged: a row of `rejects`, and `n_documents` rows of `documents`.
-
-    Attributes:
-        document_id: id of the document; None if it can't be read.
-        source: the file or folder that the record was read from.
-        source_row: where the record is in the source; None for a whole file.
-        stage: the stage that rejected it.
-        code: stable code of the reason.
-        message: the reason, for the user.
-        raw: first bytes of the record; None if nothing was read.
-        n_characters: length of the text in code points; 0 if there is no text.
-        n_documents: documents that the reject stands for; 0 if unknown, as for a damaged file; more than 1 for a range
-            of lost rows.
-    """
-
-    document_id: str | None
-    source: str
-    source_row: int | None
-    stage: str
-    code: str
-    message: str
-    raw: bytes | None
-    n_characters: int = 0
-    n_documents: int = 1
 
 
 @dataclass(slots=True)
@@ -77,25 +47,6 @@ class ReadBatch:
 
     documents: pa.RecordBatch
     rejects: list[Reject]
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record of a source: an id and a text, not checked yet and possibly of the wrong type.
-
-    Attributes:
-        source: the file that it was read from.
-        source_row: where it is in the source: row (Parquet), byte offset (JSONL) or 0 (text file).
-        document_id: the id.
-        text: the text.
-        raw: bytes of the record; None if they are not available.
-    """
-
-    source: str
-    source_row: int
-    document_id: Any
-    text: Any
-    raw: bytes | None
 
 
 def read(shard: Shard, id_column: str, text_column: str) -> Iterator[ReadBatch]:
@@ -193,7 +144,7 @@ def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
     n_characters = 0
 
     def reject(code: str, message: str) -> Reject:
-        return Reject(readable_id, record.source, record.source_row, "read", code, message, _head(raw), n_characters)
+        return Reject(readable_id, record.source, record.source_row, "read", code, message, raw_head(raw), n_characters)
 
     if document_id is None:
         return reject("null_id", "the id is null")
@@ -225,25 +176,9 @@ def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
     return Record(record.source, record.source_row, document_id, text, None), len(encoded)
 
 
-def clean(text: str) -> str:
-    """Return text that can be encoded as UTF-8.
-
-    Args:
-        text: any text. File names may contain bytes that are not UTF-8, which Python represents as lone surrogates.
-    """
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 def _unicode_code(error: UnicodeError) -> str:
     # Bytes that are not UTF-8, or a lone surrogate, which JSON can express and UTF-8 can't.
     return "invalid_utf8" if isinstance(error, UnicodeDecodeError) else "invalid_unicode"
-
-
-def _head(raw: bytes | None) -> bytes | None:
-    return None if raw is None else bytes(raw[:RAW_BYTES])
-
-
-# --- Parquet ---
 
 
 def _read_parquet(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
@@ -269,7 +204,7 @@ def parquet_rows(shard: Shard, columns: list[str]) -> Iterator[tuple[int, pa.Rec
         OSError: the storage failed.
     """
     with open_input(shard.source) as file:
-        parquet = pq.ParquetFile(file, buffer_size=_BLOCK, pre_buffer=False, page_checksum_verification=True)
+        parquet = pq.ParquetFile(file, buffer_size=BLOCK_BYTES, pre_buffer=False, page_checksum_verification=True)
         group_start = 0
         for group in range(parquet.num_row_groups):
             metadata = parquet.metadata.row_group(group)
@@ -318,116 +253,8 @@ def _values(column: pa.Array) -> list[Any]:
     return column.to_pylist()
 
 
-# --- JSONL ---
-
-
 def _read_jsonl(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
     return _json_records(shard.source, raw_lines(shard), id_column, text_column)
-
-
-def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
-    """Yield (byte offset, line) for each non-blank line; of a compressed file, up to the first damage.
-
-    Every byte of the range is in one line or in one reject. A line over `MAX_RECORD_BYTES` is a reject, and so is the
-    part after the last readable line.
-
-    Args:
-        shard: the shard, whose range is in bytes.
-
-    Raises:
-        OSError: the storage failed.
-    """
-    plain = shard.format == "jsonl"
-    position = shard.start if plain else 0  # byte offset of the next line
-    with open_input(shard.source) as file:
-        blocks = read_range(file, shard.start, shard.end) if plain else decompressed(file, shard.format)
-        try:
-            for offset, line, n_bytes in _lines(blocks, position):
-                position = offset + n_bytes
-                line = line.removeprefix(_BOM) if offset == 0 else line
-                if n_bytes > MAX_RECORD_BYTES + 1:
-                    message = f"the line has {n_bytes:,} bytes, and the limit is {MAX_RECORD_BYTES:,}"
-                    yield Reject(None, shard.source, offset, "read", "too_large", message, _head(line))
-                elif line.strip():
-                    yield offset, line
-        except DamagedFile as error:
-            message = f"nothing can be read from byte {position:,} (uncompressed) on: {error}"
-            yield Reject(None, shard.source, position, "read", "damaged_file", message, None, n_documents=0)
-    if plain and position < shard.end:
-        message = f"bytes {position:,} to {shard.end - 1:,} can't be read: the file ends before them"
-        yield Reject(None, shard.source, position, "read", "damaged_file", message, None, n_documents=0)
-
-
-class DamagedFile(Exception):
-    """Compressed data is damaged or truncated."""
-
-
-def decompressed(file: IO[bytes], kind: str) -> Iterator[bytes]:
-    """Yield the content of one or more compressed streams, concatenated, in bounded blocks.
-
-    Args:
-        file: the compressed file, seekable.
-        kind: its format, jsonl.gz or jsonl.zst.
-
-    Raises:
-        DamagedFile: the data is damaged, ends in the middle of a stream, or is missing.
-        OSError: the storage failed.
-    """
-    if not file.read(1):
-        raise DamagedFile("the file is empty")
-    file.seek(0)
-    stream = pa.CompressedInputStream(pa.PythonFile(_LeftOpen(file), mode="r"), _COMPRESSIONS[kind])
-    while True:
-        try:
-            block = stream.read(_BLOCK)
-        except (pa.ArrowException, OSError) as error:
-            if is_storage_error(error):
-                raise
-            raise DamagedFile(str(error)) from None
-        if not block:
-            return
-        yield block
-
-
-class _LeftOpen:
-    """A file that Arrow does not close when it has finished."""
-
-    closed = False
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.read = file.read
-
-    def close(self) -> None:
-        """Leave the file open for its owner."""
-
-
-_COMPRESSIONS = {"jsonl.gz": "gzip", "jsonl.zst": "zstd"}
-
-
-def _lines(blocks: Iterable[bytes], position: int) -> Iterator[tuple[int, bytes, int]]:
-    """Yield (byte offset, line without its newline, bytes with it) from blocks of bytes that begin at `position`.
-
-    Of a line over `MAX_RECORD_BYTES` only the beginning is kept and yielded.
-
-    >>> list(_lines([b"a\\nb", b"c\\n", b"d"], 10))
-    [(10, b'a', 2), (12, b'bc', 3), (15, b'd', 1)]
-    """
-    parts: list[bytes] = []
-    n_bytes = 0  # of the line so far
-    for block in blocks:
-        *ended, rest = block.split(b"\n")
-        for line in ended:
-            n_bytes += len(line) + 1
-            yield position, b"".join([*parts, line]), n_bytes
-            position += n_bytes
-            parts, n_bytes = [], 0
-        n_bytes += len(rest)
-        if n_bytes <= MAX_RECORD_BYTES:
-            parts.append(rest)
-        else:
-            parts = [b"".join(parts)[:RAW_BYTES] or rest[:RAW_BYTES]]
-    if n_bytes:
-        yield position, b"".join(parts), n_bytes
 
 
 def _json_records(
@@ -458,7 +285,7 @@ def _json_records(
         except (ValueError, RecursionError) as error:
             message = str(error)
         known = str(document_id) if type(document_id) in (str, int) and str(document_id).isprintable() else None
-        yield Reject(known, source, position, "read", code, message, _head(line))
+        yield Reject(known, source, position, "read", code, message, raw_head(line))
 
 
 def _id_of_damaged(line: bytes, id_column: str) -> Any:
@@ -469,15 +296,12 @@ def _id_of_damaged(line: bytes, id_column: str) -> Any:
         return None
 
 
-# --- text files and unreadable files ---
-
-
 def _read_text(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
     for name in shard.files:
         path = join(shard.source, name)
         with open_input(path) as file:
-            content = file.read(len(_BOM) + MAX_RECORD_BYTES + 1)
-        yield Record(path, 0, name, content.removeprefix(_BOM), content)
+            content = file.read(len(BOM) + MAX_RECORD_BYTES + 1)
+        yield Record(path, 0, name, content.removeprefix(BOM), content)
 
 
 def _read_unreadable(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:

@@ -18,17 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.stages.align import AnnotatedDocument
-from pipelines.stages.read import (
-    MAX_BATCH_BYTES,
-    MAX_BATCH_DOCUMENTS,
-    RAW_BYTES,
-    Record,
-    Reject,
-    check_record,
-    parquet_rows,
-    raw_lines,
-    read_nothing,
-)
+from pipelines.stages.lines import raw_lines
+from pipelines.stages.read import MAX_BATCH_BYTES, MAX_BATCH_DOCUMENTS, check_record, parquet_rows, read_nothing
+from pipelines.stages.records import RAW_BYTES, Record, Reject
 from pipelines.storage import open_input
 from pipelines.storage.fingerprint import content_now, text_content
 from pipelines.task import AnnotatedTask

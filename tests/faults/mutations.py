@@ -29,9 +29,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import zstandard
 
-from pipelines.planning.documents import BadColumns, _file_ranges, file_shards
+from pipelines.planning.documents import document_ranges
+from pipelines.planning.files import file_shards
+from pipelines.planning.inputs import BadColumns
 from pipelines.shards.careful import CarefulAttempt
-from pipelines.stages.read import DamagedFile, batched, decompressed, read_records
+from pipelines.stages.lines import DamagedFile, decompressed
+from pipelines.stages.read import batched, read_records
 from pipelines.task import Task
 from tests.spanmarker_core.training.test_initialise import write_encoder
 from tests.support.tiny import tiny_bundle
@@ -234,7 +237,7 @@ def read_all(cases: Iterator[Case], folder: Path) -> Counter[str]:
             kind = case.original.ending.removeprefix(".")
             args = (kind, "id", "text", 4 << 20)
             try:
-                shards = list(file_shards(str(path), len(case.content), "", 0, _file_ranges, *args))
+                shards = list(file_shards(str(path), len(case.content), "", 0, document_ranges, *args))
             except BadColumns:  # one reject, where other files have the columns
                 outcomes["bad columns"] += 1
                 continue

@@ -178,7 +178,7 @@ def test_parquet_strings_of_all_kinds_come_back(tmp_path):
 
 
 def test_a_file_whose_name_is_no_unicode_is_found(tmp_path):
-    from pipelines.stages.read import clean
+    from pipelines.stages.records import clean
     from tests.support.browsed_output import add_shard, annotation, begin
 
     source = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.jsonl")

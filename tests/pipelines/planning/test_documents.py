@@ -16,6 +16,7 @@ from pipelines.errors import PipelineError
 from pipelines.output.plan_file import read_plan, save_plan
 from pipelines.planning import documents as plan
 from pipelines.planning.documents import plan_shards
+from pipelines.planning.parquet import MAX_SHARD_ROWS
 from tests.support.jobs import documents, write_jsonl, write_parquet
 
 
@@ -84,7 +85,7 @@ def test_small_row_groups_are_joined_and_large_ones_cut(tmp_path):
 
 
 def test_rows_of_a_shard_are_bounded(tmp_path):
-    count = 2 * plan.MAX_SHARD_ROWS + 1
+    count = 2 * MAX_SHARD_ROWS + 1
     pq.write_table(pa.table({"id": range(count), "text": [""] * count}), tmp_path / "a.parquet")
     found = shards(tmp_path / "a.parquet")
     assert_covers(found, count)

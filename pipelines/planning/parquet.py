@@ -1,0 +1,116 @@
+"""Parquet files: a check of the footer, and ranges of rows."""
+
+from collections.abc import Iterator
+from typing import IO
+
+import pyarrow.parquet as pq
+
+from pipelines.storage import ContentIdentity, is_storage_error
+from pipelines.storage.fingerprint import chunk_range, leaves_of, parquet_content
+from spanmarker_core.errors import CodedError
+
+#: Maximum number of rows in a Parquet shard, however small they are.
+MAX_SHARD_ROWS = 20_000
+
+
+class Unreadable(Exception):
+    """A file can't be read at all; the message gives the reason."""
+
+
+def opened_parquet(file: IO[bytes], size: int, columns: tuple[str, ...]) -> pq.ParquetFile:
+    """Return a Parquet file after checking that its footer can be read and is consistent.
+
+    Args:
+        file: the file.
+        size: its size in bytes.
+        columns: the columns that will be read; the footer is not checked for others.
+
+    Raises:
+        Unreadable: the footer is damaged.
+        OSError: the storage failed.
+    """
+    try:
+        parquet = pq.ParquetFile(file)
+        problem = _footer_problem(parquet, size, columns)
+    except CodedError:
+        raise
+    except OSError as error:
+        if is_storage_error(error):
+            raise
+        problem = str(error)
+    except Exception as error:  # raised by Arrow, or by Python for names that are not UTF-8
+        problem = str(error)
+    if problem is not None:
+        raise Unreadable(f"it is not a sound Parquet file: {problem}")
+    return parquet
+
+
+def _footer_problem(parquet: pq.ParquetFile, size: int, columns: tuple[str, ...]) -> str | None:
+    """Return a contradiction within a footer, or between the footer and the size of the file; None if there is none.
+
+    The number of rows is taken from the footer, so a wrong number must be detected here.
+    """
+    metadata, schema = parquet.metadata, parquet.schema
+    leaves = {index: schema.column(index) for index in range(metadata.num_columns)}
+    leaves = {index: leaf for index, leaf in leaves.items() if leaf.path.partition(".")[0] in columns}
+    rows = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if group.num_rows < 0:
+            return f"row group {number} has {group.num_rows} rows"
+        rows += group.num_rows
+        for index, leaf in leaves.items():
+            chunk = group.column(index)
+            if chunk.path_in_schema != leaf.path or chunk.physical_type != leaf.physical_type:
+                return f"column {index} of row group {number} is not the column of that number in the schema"
+            flat = leaf.max_repetition_level == 0
+            if chunk.num_values < 0 or (flat and chunk.num_values != group.num_rows):
+                return f"column {leaf.path!r} of row group {number} has {chunk.num_values} of {group.num_rows} values"
+            start, end = chunk_range(chunk)
+            if start < 0 or end < start or end > size or chunk.total_uncompressed_size < 0:
+                return f"column {leaf.path!r} of row group {number} lies outside the file"
+    if rows != metadata.num_rows:
+        return f"its row groups have {rows} rows, and the file {metadata.num_rows}"
+    return None
+
+
+def parquet_ranges(
+    parquet: pq.ParquetFile, content: ContentIdentity, columns: tuple[str, ...], max_shard_bytes: int
+) -> Iterator[tuple[int, int, int, str]]:
+    """Yield row ranges: small row groups are joined, a large one is divided into equal parts.
+
+    Args:
+        parquet: the open file.
+        content: identity of its bytes.
+        columns: the columns that will be read.
+        max_shard_bytes: approximate size of a range in bytes, uncompressed.
+
+    Yields:
+        (first row, one past the last row, uncompressed bytes, content).
+    """
+    metadata = parquet.metadata
+    leaves = leaves_of(metadata, columns)
+
+    def identity(groups: list[int]) -> str:
+        return parquet_content(parquet, content, columns, groups)
+
+    first_row, rows, n_bytes = 0, 0, 0
+    groups: list[int] = []
+    for group in range(metadata.num_row_groups):
+        group_rows = metadata.row_group(group).num_rows
+        group_bytes = sum(metadata.row_group(group).column(leaf).total_uncompressed_size for leaf in leaves)
+        if groups and (n_bytes + group_bytes > max_shard_bytes or rows + group_rows > MAX_SHARD_ROWS):
+            yield first_row, first_row + rows, n_bytes, identity(groups)
+            first_row, rows, n_bytes, groups = first_row + rows, 0, 0, []
+        pieces = min(max(-(-group_bytes // max_shard_bytes), -(-group_rows // MAX_SHARD_ROWS)), group_rows)
+        if pieces > 1:
+            same = identity([group])
+            for piece in range(pieces):
+                start, end = group_rows * piece // pieces, group_rows * (piece + 1) // pieces
+                yield first_row + start, first_row + end, group_bytes // pieces, same
+            first_row += group_rows
+        else:
+            rows, n_bytes = rows + group_rows, n_bytes + group_bytes
+            groups.append(group)
+    if groups or first_row == 0:
+        yield first_row, first_row + rows, n_bytes, identity(groups)

@@ -1,0 +1,121 @@
+"""Lines of plain and compressed files, in bounded memory; every byte is in one line or in one reject."""
+
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+import pyarrow as pa
+
+from pipelines.stages.records import MAX_RECORD_BYTES, RAW_BYTES, Reject, raw_head
+from pipelines.storage import is_storage_error, open_input, read_range
+from schemas.shards import Shard
+
+#: Bytes read or decompressed at once.
+BLOCK_BYTES = 1 << 16
+
+#: Byte order mark at the start of a UTF-8 file.
+BOM = b"\xef\xbb\xbf"
+
+
+def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
+    """Yield (byte offset, line) for each non-blank line; of a compressed file, up to the first damage.
+
+    Every byte of the range is in one line or in one reject. A line over `MAX_RECORD_BYTES` is a reject, and so is the
+    part after the last readable line.
+
+    Args:
+        shard: the shard, whose range is in bytes.
+
+    Raises:
+        OSError: the storage failed.
+    """
+    plain = shard.format == "jsonl"
+    position = shard.start if plain else 0  # byte offset of the next line
+    with open_input(shard.source) as file:
+        blocks = read_range(file, shard.start, shard.end) if plain else decompressed(file, shard.format)
+        try:
+            for offset, line, n_bytes in _lines(blocks, position):
+                position = offset + n_bytes
+                line = line.removeprefix(BOM) if offset == 0 else line
+                if n_bytes > MAX_RECORD_BYTES + 1:
+                    message = f"the line has {n_bytes:,} bytes, and the limit is {MAX_RECORD_BYTES:,}"
+                    yield Reject(None, shard.source, offset, "read", "too_large", message, raw_head(line))
+                elif line.strip():
+                    yield offset, line
+        except DamagedFile as error:
+            message = f"nothing can be read from byte {position:,} (uncompressed) on: {error}"
+            yield Reject(None, shard.source, position, "read", "damaged_file", message, None, n_documents=0)
+    if plain and position < shard.end:
+        message = f"bytes {position:,} to {shard.end - 1:,} can't be read: the file ends before them"
+        yield Reject(None, shard.source, position, "read", "damaged_file", message, None, n_documents=0)
+
+
+class DamagedFile(Exception):
+    """Compressed data is damaged or truncated."""
+
+
+def decompressed(file: IO[bytes], kind: str) -> Iterator[bytes]:
+    """Yield the content of one or more compressed streams, concatenated, in bounded blocks.
+
+    Args:
+        file: the compressed file, seekable.
+        kind: its format, jsonl.gz or jsonl.zst.
+
+    Raises:
+        DamagedFile: the data is damaged, ends in the middle of a stream, or is missing.
+        OSError: the storage failed.
+    """
+    if not file.read(1):
+        raise DamagedFile("the file is empty")
+    file.seek(0)
+    stream = pa.CompressedInputStream(pa.PythonFile(_LeftOpen(file), mode="r"), _COMPRESSIONS[kind])
+    while True:
+        try:
+            block = stream.read(BLOCK_BYTES)
+        except (pa.ArrowException, OSError) as error:
+            if is_storage_error(error):
+                raise
+            raise DamagedFile(str(error)) from None
+        if not block:
+            return
+        yield block
+
+
+class _LeftOpen:
+    """A file that Arrow does not close when it has finished."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.read = file.read
+
+    def close(self) -> None:
+        """Leave the file open for its owner."""
+
+
+_COMPRESSIONS = {"jsonl.gz": "gzip", "jsonl.zst": "zstd"}
+
+
+def _lines(blocks: Iterable[bytes], position: int) -> Iterator[tuple[int, bytes, int]]:
+    """Yield (byte offset, line without its newline, bytes with it) from blocks of bytes that begin at `position`.
+
+    Of a line over `MAX_RECORD_BYTES` only the beginning is kept and yielded.
+
+    >>> list(_lines([b"a\\nb", b"c\\n", b"d"], 10))
+    [(10, b'a', 2), (12, b'bc', 3), (15, b'd', 1)]
+    """
+    parts: list[bytes] = []
+    n_bytes = 0  # of the line so far
+    for block in blocks:
+        *ended, rest = block.split(b"\n")
+        for line in ended:
+            n_bytes += len(line) + 1
+            yield position, b"".join([*parts, line]), n_bytes
+            position += n_bytes
+            parts, n_bytes = [], 0
+        n_bytes += len(rest)
+        if n_bytes <= MAX_RECORD_BYTES:
+            parts.append(rest)
+        else:
+            parts = [b"".join(parts)[:RAW_BYTES] or rest[:RAW_BYTES]]
+    if n_bytes:
+        yield position, b"".join(parts), n_bytes
