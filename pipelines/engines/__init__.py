@@ -201,7 +201,7 @@ def failure(failed: dict[str, str], total: int, count: int = 0, gave_up: bool = 
     """
     values: dict[str, object] = {"count": count or len(failed), "total": total, "tries": TRIES}
     if gave_up:
-        values["others"] = f"since the last {GIVE_UP} failed in a row, the run gave up. What is done stays done"
+        values["others"] = f"since the last {GIVE_UP} failed in a row, the run gave up. Finished shards are kept"
     lines = [f"  {shard}: {reason}" for shard, reason in list(failed.items())[:_SHOWN]]
     error = ShardsFailed("shards.failed", **values, failures="\n".join(lines))
     error.failed = failed

@@ -60,7 +60,7 @@ class PendingShards:
             (state.pruned, "removed because their input is gone"),
             (state.superseded, "removed because their input changed"),
             (len(state.damaged), "removed because a file of theirs was lost or damaged"),
-            (state.forced, "removed because everything is done anew"),
+            (state.forced, "removed because --force does everything again"),
         )
         noted = "".join(f", {count:,} {note}" for count, note in notes if count)
         to_do = f"{self.left:,} to do" + (f" ({why})" if why else "")

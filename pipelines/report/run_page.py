@@ -202,7 +202,7 @@ def _reason_rows(run: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         "new": "no finished shard was read from these files",
         "content changed": "their files changed since they were done",
         "output lost or damaged": "an output file was gone or had another size",
-        "forced": "everything was to be done anew",
+        "forced": "everything was to be done again",
     }
     rows = [(f"done: {reason}", count, why.get(reason, "")) for reason, count in run["shards_by_reason"].items()]
     rows += [

@@ -175,7 +175,7 @@ class _Run:
     def _do(self, work: PendingShards, lease: Lease) -> None:
         job = self.job
         settings = replace(job.settings, workers=min(job.workers, max(work.left, 1)))
-        words = {"workers": str(settings.workers), "threads a worker": str(settings.threads)}
+        words = {"workers": str(settings.workers), "threads per worker": str(settings.threads)}
         self.counts.machine = words
         with ProgressDisplay(self.console, work.intent, work.left_bytes) as display:
             if not work.left:  # and there is something to remove

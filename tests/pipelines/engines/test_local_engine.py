@@ -37,7 +37,7 @@ def run(corpus, out, bundle, **options):
 def test_workers_write_the_rows_that_one_process_writes(workers, corpus, tmp_path, tiny_bundle):
     text = run(corpus, tmp_path / "out", tiny_bundle, workers=workers)
     first = text.splitlines()[0]
-    for part in ("device: cpu", "dtype: float32", f"workers: {workers}", "threads a worker: 1", "batches: "):
+    for part in ("device: cpu", "dtype: float32", f"workers: {workers}", "threads per worker: 1", "batches: "):
         assert part in first
     tag([corpus], tmp_path / "inline", tiny_bundle)
     assert_same_rows(all_rows(tmp_path / "out"), all_rows(tmp_path / "inline"))

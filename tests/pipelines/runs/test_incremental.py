@@ -114,7 +114,7 @@ def test_force_replaces_the_rows_of_another_job(corpus, tmp_path, tiny_bundle, m
     assert tag([corpus / "*"], out, tiny_bundle, **SMALL).startswith("Nothing to do")
     text = tag([corpus / "a.jsonl"], out, tiny_bundle, decoder="all.v1", force=True, **SMALL)
     assert "forced)" in text
-    assert "removed because everything is done anew" in text
+    assert "removed because --force does everything again" in text
     tag([corpus / "a.jsonl"], tmp_path / "clean", tiny_bundle, decoder="all.v1", **SMALL)
     assert all_rows(out) == all_rows(tmp_path / "clean")
     assert (out / "job.json").read_text() == (tmp_path / "clean" / "job.json").read_text()
@@ -305,8 +305,8 @@ def test_the_engines_own_word_is_taken_for_what_it_runs_on(corpus, tmp_path, tin
     monkeypatch.setattr(inline_engine, "run", engine)
     log = tmp_path / "run.log"
     text = tag([corpus / "*"], tmp_path / "out", tiny_bundle, log_json=str(log), threads=3)
-    assert "device: cpu, workers: 7 elsewhere, threads a worker: 3\n" in text
-    machine = {"device": "cpu", "workers": "7 elsewhere", "threads a worker": "3"}
+    assert "device: cpu, workers: 7 elsewhere, threads per worker: 3\n" in text
+    machine = {"device": "cpu", "workers": "7 elsewhere", "threads per worker": "3"}
     assert report(tmp_path / "out")["machine"] == machine
     assert [event["machine"] for event in lines(log) if event["event"] == "workers.started"] == [machine]
 

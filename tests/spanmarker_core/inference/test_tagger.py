@@ -213,7 +213,8 @@ def test_other_faults_are_not_taken_for_want_of_memory(tiny, monkeypatch):
 
 _LIMITED = """
 import json, resource, sys, torch
-from spanmarker_core import load, tagger
+from spanmarker_core import load
+from spanmarker_core.inference import tagger
 torch.set_num_threads(1)
 model = load(sys.argv[1])
 tagger.BATCH_TOKENS["cpu"] = 1 << 18

@@ -237,7 +237,7 @@ def test_defaults_are_the_papers():
         *((name, {"output": "tags", "tags": None}, "tags") for name in ARCHITECTURES),
         ("seq_ner.v1", {"output": "spans"}, "one of tags"),
         ("bl_ner.v1", {"tags": "hmm"}, "softmax, crf"),
-        ("seq_ner.v1", {"representation": "hybrid"}, "no option"),
+        ("seq_ner.v1", {"representation": "hybrid"}, "not an option"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(architecture, options, reason):

@@ -245,7 +245,7 @@ def test_other_families(family):
         ({"mlp_layers": 1, "mlp_size": 150}, "nothing between"),
         ({"representation": "pooling", "word": "max"}, "option word is max, and representation pooling has no edges"),
         ({"output": "tags"}, "no head of tags"),
-        ({"markers": True}, "no option"),
+        ({"markers": True}, "not an option"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, reason):
