@@ -1,21 +1,25 @@
-"""From one file to its shards, examined in an isolated process."""
+"""From one file, examined in an isolated process, or a group of text files to shards."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from pipelines.errors import PipelineError
 from pipelines.planning.parquet import Unreadable
 from pipelines.processes.isolated import ProcessDied, shared_process
 from pipelines.storage import ContentIdentity, given_options, open_input, use_options
-from pipelines.storage.fingerprint import digest_of
+from pipelines.storage.fingerprint import digest_of, text_content
 from schemas.shards import Shard
 
 #: Part of a file that becomes a shard: format, start, end, bytes and content.
 Range = tuple[str, int, int, int, str]
 
+#: Maximum size of the file names in a text shard, in bytes: a task must stay small enough to send.
+MAX_NAMES_BYTES = 4096
+
 
 def file_shards(
-    path: str, size: int, job: str, max_bytes: int, ranges: Callable[..., Iterator[Range]], *args: Any
+    path: str, size: int, job_digest: str, max_bytes: int, ranges: Callable[..., Iterator[Range]], *args: Any
 ) -> Iterator[Shard]:
     """Yield the shards of one file.
 
@@ -24,7 +28,7 @@ def file_shards(
     Args:
         path: the file, or the folder that is an input as a whole.
         size: its size in bytes.
-        job: digest of the job identity.
+        job_digest: digest of the job identity.
         max_bytes: limit of the memory for examining the file, in bytes; 0 means no limit.
         ranges: called with path, size and `args`, in an isolated process.
         args: further arguments of `ranges`.
@@ -42,28 +46,28 @@ def file_shards(
     part = end = 0
     try:
         for kind, start, end, n_bytes, content in found:
-            yield make_shard(path, kind, part, start, end, (), n_bytes, content, job)
+            yield make_shard(path, kind, part, start, end, (), n_bytes, content, job_digest)
             part += 1
     except Unreadable as error:
-        yield unreadable_shard(path, size, job, str(error), part, end)
+        yield unreadable_shard(path, size, job_digest, str(error), part, end)
     except ProcessDied as error:
-        yield unreadable_shard(path, size, job, f"a process that looked at it ended ({error})", part, end)
+        yield unreadable_shard(path, size, job_digest, f"a process that looked at it ended ({error})", part, end)
 
 
-def unreadable_shard(path: str, size: int, job: str, reason: str, part: int = 0, start: int = 0) -> Shard:
+def unreadable_shard(path: str, size: int, job_digest: str, reason: str, part: int = 0, start: int = 0) -> Shard:
     """Return the shard of a file that can't be read from `start` on; the shard will write one reject.
 
     Args:
         path: the file.
         size: its size in bytes.
-        job: digest of the job identity.
+        job_digest: digest of the job identity.
         reason: message of the reject.
         part: number of the shard in its file.
         start: row or byte from which on the file can't be read.
     """
     with open_input(path) as file:
         content = ContentIdentity(path, file).of([(0, size)])
-    shard = make_shard(path, "unreadable", part, start, start, (), size, content, job)
+    shard = make_shard(path, "unreadable", part, start, start, (), size, content, job_digest)
     return replace(shard, reason=" ".join(reason.split())[:500])
 
 
@@ -83,7 +87,7 @@ def make_shard(
     files: tuple[str, ...],
     n_bytes: int,
     content: str,
-    job: str,
+    job_digest: str,
 ) -> Shard:
     """Return a shard, with its name.
 
@@ -96,19 +100,65 @@ def make_shard(
         files: text files below `source`; otherwise empty.
         n_bytes: size of the range, in bytes.
         content: identity of the content in the range.
-        job: digest of the job identity.
+        job_digest: digest of the job identity.
     """
     stem = source.rpartition("/")[2].partition(".")[0]
     stem = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)[:48]
-    return renamed(Shard(f"{stem}-{part:05d}-", source, kind, start, end, files, n_bytes, content), job)
+    return renamed(Shard(f"{stem}-{part:05d}-", source, kind, start, end, files, n_bytes, content), job_digest)
 
 
-def renamed(shard: Shard, job: str) -> Shard:
+def renamed(shard: Shard, job_digest: str) -> Shard:
     """Return a shard under the name that it has in another job.
 
     Args:
         shard: the shard.
-        job: digest of the other job's identity.
+        job_digest: digest of the other job's identity.
     """
-    digest = digest_of(shard.source, shard.format, str(shard.start), str(shard.end), *shard.files, shard.content, job)
+    digest = digest_of(
+        shard.source, shard.format, str(shard.start), str(shard.end), *shard.files, shard.content, job_digest
+    )
     return replace(shard, name=f"{shard.name.rpartition('-')[0]}-{digest[:16]}")
+
+
+def text_shards(
+    folder: str, files: Iterator[tuple[str, int]], max_shard_bytes: int, job_digest: str
+) -> Iterator[Shard]:
+    """Yield groups of text files. Besides the limits of size, some file names end a group.
+
+    Cuts that depend on names alone stay in the same place when a file is added or removed, so the groups after the
+    affected one do not change.
+
+    Args:
+        folder: the folder to which the names of the files are relative.
+        files: (path, size in bytes) of each file, sorted by path.
+        max_shard_bytes: maximum size of a group with more than one file, in bytes.
+        job_digest: digest of the job identity.
+
+    Raises:
+        PipelineError: `input.not_readable`.
+    """
+    group: list[str] = []
+    n_bytes = n_names = 0
+    for path, size in files:
+        name = path.removeprefix(folder + "/")
+        full = (
+            n_bytes + size > max_shard_bytes or n_names + len(name.encode("utf-8", "surrogateescape")) > MAX_NAMES_BYTES
+        )
+        if group and full:
+            yield _text_shard(folder, group, n_bytes, job_digest)
+            group, n_bytes, n_names = [], 0, 0
+        group.append(name)
+        n_bytes, n_names = n_bytes + size, n_names + len(name.encode("utf-8", "surrogateescape"))
+        if digest_of(name)[:2] < "04":  # one name in 64
+            yield _text_shard(folder, group, n_bytes, job_digest)
+            group, n_bytes, n_names = [], 0, 0
+    if group:
+        yield _text_shard(folder, group, n_bytes, job_digest)
+
+
+def _text_shard(folder: str, names: list[str], n_bytes: int, job_digest: str) -> Shard:
+    try:
+        content = text_content(f"{folder}/{name}" for name in names)
+    except OSError as error:
+        raise PipelineError("input.not_readable", path=error.filename or folder, reason=error) from error
+    return make_shard(folder, "text", 0, 0, 0, tuple(names), n_bytes, content, job_digest)

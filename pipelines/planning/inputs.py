@@ -2,7 +2,7 @@
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pipelines.errors import PipelineError
 from pipelines.storage.globs import Match, Pattern
@@ -64,7 +64,7 @@ def refuse(faults: Faults, endings: Iterable[str], id_column: str, text_column: 
 
 
 def format_of(path: str) -> str | None:
-    """Return the format that a file's name indicates, or None.
+    """Return the format that the name of a file of documents indicates, or None.
 
     Args:
         path: a path or URL.
@@ -72,7 +72,17 @@ def format_of(path: str) -> str | None:
     >>> format_of("a/b.jsonl.gz"), format_of("a/b.doc")
     ('jsonl.gz', None)
     """
-    return next((kind for ending, kind in FORMATS.items() if path.lower().endswith(ending)), None)
+    return kind_of(path, FORMATS)
+
+
+def kind_of(path: str, endings: Mapping[str, str]) -> str | None:
+    """Return the kind that a file's name indicates, or None.
+
+    Args:
+        path: a path or URL.
+        endings: file name ending -> kind.
+    """
+    return next((kind for ending, kind in endings.items() if path.lower().endswith(ending)), None)
 
 
 class BadColumns(Exception):
@@ -80,7 +90,11 @@ class BadColumns(Exception):
 
 
 def input_files(
-    patterns: list[Pattern], inside: str, no_files: list[str], is_input: Callable[[str], bool] = lambda folder: False
+    patterns: list[Pattern],
+    inside: str,
+    no_files: list[str],
+    endings: Mapping[str, str],
+    is_input: Callable[[str], bool],
 ) -> Iterator[tuple[str, int, str | None]]:
     """Yield (path, size, base folder of a text file's id or None) of the inputs, sorted by path, each file once.
 
@@ -88,6 +102,7 @@ def input_files(
         patterns: the patterns of the inputs.
         inside: the output folder, with a slash at its end.
         no_files: list to which matches that are not files are added.
+        endings: file name ending -> kind of the file.
         is_input: returns whether a folder is an input as a whole.
 
     Raises:
@@ -99,9 +114,9 @@ def input_files(
             for found in pattern.find():
                 # Folders that `*` matches are ignored, as shell users expect. A folder that is named explicitly, or has
                 # the name of a file, is a mistake or the output of Spark.
-                named = pattern.literal or format_of(found.path) is not None
+                named = pattern.literal or kind_of(found.path, endings) is not None
                 if found.kind != "directory" or named or is_input(found.path):
-                    text = found.kind == "file" and format_of(found.path) == "text"
+                    text = found.kind == "file" and kind_of(found.path, endings) == "text"
                     yield found.path.split("/"), pattern.folder if text else "", found
         except OSError as error:
             raise PipelineError("input.not_readable", path=error.filename or pattern.url, reason=error) from error

@@ -1,12 +1,13 @@
 """Parquet files: a check of the footer, and ranges of rows."""
 
-from collections.abc import Iterator
-from typing import IO
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.storage import ContentIdentity, is_storage_error
-from pipelines.storage.fingerprint import chunk_range, leaves_of, parquet_content
+from pipelines.storage.fingerprint import chunk_range, groups_in, leaves_of, parquet_content
 from spanmarker_core.errors import CodedError
 
 #: Maximum number of rows in a Parquet shard, however small they are.
@@ -114,3 +115,58 @@ def parquet_ranges(
             groups.append(group)
     if groups or first_row == 0:
         yield first_row, first_row + rows, n_bytes, identity(groups)
+
+
+def document_row_ranges(
+    parquet: pq.ParquetFile,
+    content: ContentIdentity,
+    columns: tuple[str, ...],
+    document_column: str,
+    ranges: Iterable[tuple[int, int, int, str]],
+) -> Iterator[tuple[int, int, int, str]]:
+    """Yield row ranges that do not divide a document.
+
+    Args:
+        parquet: the open file.
+        content: identity of its bytes.
+        columns: the columns that will be read.
+        document_column: column of the id that the consecutive rows of a document share.
+        ranges: ranges of `parquet_ranges`; each is extended to the end of its last document.
+
+    Yields:
+        (first row, one past the last row, uncompressed bytes, content).
+    """
+    total, start = parquet.metadata.num_rows, 0
+    for _, cut, n_bytes, _ in ranges:
+        end = _next_document_row(parquet, cut, document_column) if cut < total else total
+        if end > start or not total:
+            groups = groups_in(parquet.metadata, start, end)
+            yield start, end, n_bytes, parquet_content(parquet, content, columns, groups)
+        start = max(start, end)
+
+
+def _next_document_row(parquet: pq.ParquetFile, row: int, column: str) -> int:
+    """Return the first row after `row` that belongs to another document, or the number of rows."""
+    first_of_group, document_id = 0, None
+    for group in range(parquet.num_row_groups):
+        n_rows = parquet.metadata.row_group(group).num_rows
+        if first_of_group + n_rows > row:
+            ids = _document_ids(parquet, group, column)
+            for index in range(max(0, row - first_of_group), n_rows):
+                document_id = ids[index] if document_id is None else document_id
+                if ids[index] is not None and ids[index] != document_id:
+                    return first_of_group + index
+        first_of_group += n_rows
+    return first_of_group
+
+
+def _document_ids(parquet: pq.ParquetFile, group: int, column: str) -> list[Any]:
+    """Return the ids in a row group; if it can't be read, Nones, so that the shard extends beyond it."""
+    try:
+        ids = parquet.read_row_group(group, columns=[column])[column].to_pylist()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and is_storage_error(error):
+            raise
+        ids = []
+    n_rows = parquet.metadata.row_group(group).num_rows
+    return ids if len(ids) == n_rows else [None] * n_rows

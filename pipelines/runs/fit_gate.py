@@ -205,7 +205,7 @@ def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
         id_column=job.id_column,
         text_column=job.text_column,
         max_shard_bytes=_SHARD_BYTES,
-        job="gate",
+        job_digest="gate",
     )
     chosen = heapq.nsmallest(_SHARDS, found, key=lambda shard: shard.name.rpartition("-")[2])
     waiting = (_shard_texts(shard, job, rejects) for shard in chosen)

@@ -94,7 +94,7 @@ class _PlannedCorpus:
             id_column=self.job.id_column,
             text_column=self.job.text_column,
             max_shard_bytes=self.job.max_shard_bytes,
-            job=digest,
+            job_digest=digest,
             max_bytes=int(self.job.worker_memory),
         )
 

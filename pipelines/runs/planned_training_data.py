@@ -66,7 +66,7 @@ class PlannedTrainingData:
             text_column=job.text_column,
             scheme=self._scheme,
             max_shard_bytes=job.max_shard_bytes,
-            job=digest,
+            job_digest=digest,
             max_bytes=int(job.worker_memory),
         )
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.planning.documents import whole_line
+from pipelines.planning.ranges import whole_line
 from pipelines.processes.isolated import IsolatedProcess, ProcessDied, isolate
 from pipelines.processes.thread_limits import prepare_process
 from pipelines.shards.document_batch import reject_of

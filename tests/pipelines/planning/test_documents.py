@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipelines.errors import PipelineError
 from pipelines.output.plan_file import read_plan, save_plan
-from pipelines.planning import documents as plan
+from pipelines.planning import files
 from pipelines.planning.documents import plan_shards
 from pipelines.planning.parquet import MAX_SHARD_ROWS
 from tests.support.jobs import documents, write_jsonl, write_parquet
@@ -23,7 +23,7 @@ from tests.support.jobs import documents, write_jsonl, write_parquet
 def shards(*patterns, max_shard_bytes=4 << 20, job="j", output="/nowhere/out", **columns):
     columns = {"id_column": "id", "text_column": "text", **columns}
     patterns = [str(pattern) for pattern in patterns]
-    return list(plan_shards(patterns, output=output, max_shard_bytes=max_shard_bytes, job=job, **columns))
+    return list(plan_shards(patterns, output=output, max_shard_bytes=max_shard_bytes, job_digest=job, **columns))
 
 
 def ranges(found):
@@ -113,7 +113,7 @@ def test_empty_files_have_a_shard_each(tmp_path):
 
 
 def test_text_groups_hold_each_file_once_and_resist_a_new_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan, "MAX_NAMES_BYTES", 200)
+    monkeypatch.setattr(files, "MAX_NAMES_BYTES", 200)
     for number in range(300):
         (tmp_path / f"{number:03}.txt").write_text(f"text {number}")
     before = shards(tmp_path / "*.txt")

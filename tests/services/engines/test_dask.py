@@ -21,7 +21,7 @@ from pipelines.engines.dask import driver as engine
 from pipelines.engines.dask import worker as dask_worker
 from pipelines.errors import PipelineError
 from pipelines.jobs.tag import TagJob
-from pipelines.planning.documents import MAX_NAMES_BYTES
+from pipelines.planning.files import MAX_NAMES_BYTES
 from pipelines.runs.run import run_job
 from pipelines.shards.worker import Outcome
 from schemas.manifest import MANIFEST_VERSION, Entry

@@ -1,0 +1,191 @@
+"""Ranges of one file that become shards: rows of Parquet, lines of JSONL, or the whole file."""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+
+from pipelines.planning.files import Range
+from pipelines.planning.inputs import BadColumns
+from pipelines.planning.parquet import document_row_ranges, opened_parquet, parquet_ranges
+from pipelines.stages.lines import DamagedFile, decompressed
+from pipelines.storage import ContentIdentity, open_input
+
+#: Bytes at the start of a JSONL file, in which at least one record must have the columns.
+HEAD_BYTES = 1 << 20
+
+#: Records at the start of a JSONL file whose keys are examined.
+_HEAD_RECORDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the records of a file are laid out.
+
+    Attributes:
+        columns: the columns or keys that are read.
+        form: beginning of the shard's format, before the kind of the file.
+        document_column: column of the id that the consecutive records of a document share; no range divides a document.
+            None if each record is a document.
+    """
+
+    columns: tuple[str, ...]
+    form: str = ""
+    document_column: str | None = None
+
+
+#: Returns the layout of a file from its columns or keys and, for a table, its schema; raises `BadColumns`.
+LayoutOf = Callable[[list[str], pa.Schema | None], Layout]
+
+
+def file_ranges(
+    path: str, size: int, kind: str, columns: tuple[str, ...], layout_of: LayoutOf, max_shard_bytes: int
+) -> Iterator[Range]:
+    """Yield the ranges of a file that become shards.
+
+    Args:
+        path: the file.
+        size: its size in bytes.
+        kind: parquet, jsonl, or a kind that can't be read from the middle: jsonl.gz or jsonl.zst.
+        columns: the columns that may be read; the footer of a Parquet file is not checked for others.
+        layout_of: returns the layout of the file.
+        max_shard_bytes: approximate size of a shard, in bytes.
+
+    Raises:
+        BadColumns: the file lacks a column or stores it with another type.
+        Unreadable: the file is not a sound Parquet file.
+        OSError: the storage failed.
+    """
+    with open_input(path) as file:
+        content = ContentIdentity(path, file)
+        if kind == "parquet":
+            parquet = opened_parquet(file, size, columns)
+            layout = layout_of(parquet.schema_arrow.names, parquet.schema_arrow)
+            ranges = parquet_ranges(parquet, content, layout.columns, max_shard_bytes)
+            if layout.document_column is not None:
+                ranges = document_row_ranges(parquet, content, layout.columns, layout.document_column, ranges)
+            for range_ in ranges:
+                yield layout.form + kind, *range_
+        elif kind == "jsonl":
+            layout = layout_of(_keys(file.read(HEAD_BYTES)), None)
+            for start, end in _line_ranges(file, size, max_shard_bytes, layout.document_column):
+                yield layout.form + kind, start, end, end - start, content.of([(start, end)])
+        else:
+            layout = layout_of(_keys(_decompressed_head(file, kind)), None)
+            yield layout.form + kind, 0, size, size, content.of([(0, size)])
+
+
+def check_columns(
+    names: list[str], schema: pa.Schema | None, fits: Mapping[str, Callable[[pa.DataType], bool]]
+) -> None:
+    """Check that a file has some columns or keys, each once, and of the right types.
+
+    Args:
+        names: the file's columns, or the keys of its first records; a JSONL file without any is accepted.
+        schema: schema of a table; None for JSONL.
+        fits: for each required column, returns whether a type is right.
+
+    Raises:
+        BadColumns: a column is missing, occurs twice or has another type.
+    """
+    problems = []
+    for column, is_right in fits.items():
+        if column not in names:
+            problems.append(f"no {column!r}")
+        elif schema is not None and names.count(column) > 1:
+            problems.append(f"{column!r} twice")
+        elif schema is not None and not is_right(schema.field(column).type):
+            problems.append(f"{column!r} is {schema.field(column).type}")
+    if problems and (names or schema is not None):
+        where = " in its first records; their keys" if schema is None else "; its columns"
+        raise BadColumns(f"{', '.join(problems)}{where}: {', '.join(names)}")
+
+
+def is_string(kind: pa.DataType) -> bool:
+    """Return whether a column holds strings.
+
+    Args:
+        kind: the column's type.
+    """
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def is_id(kind: pa.DataType) -> bool:
+    """Return whether a column holds ids of documents.
+
+    Args:
+        kind: the column's type.
+    """
+    return is_string(kind) or pa.types.is_integer(kind)
+
+
+def _keys(head: bytes) -> list[str]:
+    """Return the keys of the first records of a JSONL file, in order; a single invalid record is tolerated."""
+    keys: dict[str, None] = {}
+    for line in head.split(b"\n")[:_HEAD_RECORDS]:
+        with contextlib.suppress(ValueError, RecursionError):
+            record = json.loads(line)
+            keys |= dict.fromkeys(record) if isinstance(record, dict) else {}
+    return list(keys)
+
+
+def _decompressed_head(file: IO[bytes], kind: str) -> bytes:
+    """Return the first bytes of a compressed file, up to the first damage, which is left to the reader to reject."""
+    head = b""
+    with contextlib.suppress(DamagedFile):
+        for block in decompressed(file, kind):
+            head += block
+            if len(head) >= HEAD_BYTES:
+                break
+    return head
+
+
+def _line_ranges(
+    file: IO[bytes], size: int, max_shard_bytes: int, document_column: str | None
+) -> Iterator[tuple[int, int]]:
+    """Yield byte ranges of at least `max_shard_bytes` that end where a line or document ends, or the file."""
+    start = 0
+    while start < size or start == 0:
+        end = min(start + max_shard_bytes, size)
+        if 0 < end < size:
+            end = whole_line(file, end)
+            if document_column is not None:
+                end = _next_document(file, end, document_column)
+        yield start, end
+        start = end
+        if size == 0:
+            return
+
+
+def whole_line(file: IO[bytes], end: int) -> int:
+    """Return the end of the line that holds the byte before `end`, as a byte offset.
+
+    Args:
+        file: the file, seekable.
+        end: a byte offset.
+    """
+    file.seek(end - 1)
+    while (piece := file.readline(1 << 20)) and not piece.endswith(b"\n"):
+        pass
+    return file.tell()
+
+
+def _next_document(file: IO[bytes], position: int, column: str) -> int:
+    """Return the byte at which the first line of another document than that at `position` begins, or the file's end."""
+    document_id: Any = None
+    file.seek(position)
+    while line := file.readline():
+        try:
+            found = json.loads(line)[column]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            found = None  # an invalid record stays with the previous document
+        document_id = found if document_id is None else document_id
+        if found is not None and found != document_id:
+            break
+        position += len(line)
+    return position
