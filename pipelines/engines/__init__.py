@@ -7,7 +7,6 @@ raises a coded error otherwise. `ENGINES` maps its name to its module, which is 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Protocol
 
 from pipelines.errors import PipelineError, ShardsFailed
 from pipelines.task import Task
@@ -50,8 +49,8 @@ class Settings:
     beam_options: tuple[str, ...] = ()  # in the form of Beam's own command line
 
 
-class Listener(Protocol):
-    """Handler of the events of an engine run."""
+class Listener:
+    """Handler of the events of an engine run; each event is ignored unless a subclass overrides its method."""
 
     def started(self, facts: dict[str, str]) -> None:
         """Handle the start of the first worker. Called once.

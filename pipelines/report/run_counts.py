@@ -13,7 +13,7 @@ from schemas.manifest import Entry
 IN_TURN = ("wait", "tag", "check", "write")
 
 
-class Listeners:
+class Listeners(Listener):
     """Forwards each event to several listeners, in order.
 
     Args:
@@ -31,7 +31,7 @@ class Listeners:
             facts: description of the workers' environment.
         """
         for listener in self.listeners:
-            listener.started({**facts, **self.settings} | facts)
+            listener.started({**self.settings, **facts})
 
     def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
         """Forward progress within a shard.
@@ -78,7 +78,7 @@ class Listeners:
 
 
 @dataclass
-class RunCounts:
+class RunCounts(Listener):
     """Counters of the current run. They include only committed shards.
 
     Attributes:
@@ -133,16 +133,6 @@ class RunCounts:
         self.machine = facts
         self._start = time.monotonic()
 
-    def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
-        """Do nothing: only committed shards count.
-
-        Args:
-            shard: unused.
-            documents: unused.
-            words: unused.
-            n_bytes: unused.
-        """
-
     def finished(self, entry: Entry, n_bytes: int, worker: str) -> None:
         """Add a committed shard.
 
@@ -171,14 +161,6 @@ class RunCounts:
             reason: unused.
         """
         self.retries += 1
-
-    def failed(self, shard: str, reason: str) -> None:
-        """Do nothing: the error that ends the run reports failed shards.
-
-        Args:
-            shard: unused.
-            reason: unused.
-        """
 
 
 def seconds_of(entry: Entry) -> float:

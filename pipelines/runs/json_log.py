@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import IO, Any
 
+from pipelines.engines import Listener
 from pipelines.errors import PipelineError, exit_code
 from pipelines.storage import absolute, writing
 from schemas.manifest import Entry
@@ -53,8 +54,10 @@ def is_log(file: IO[bytes]) -> bool:
     return isinstance(first, dict) and list(first)[:2] == ["time", "event"] and first["event"] in _EVENTS
 
 
-class JsonLog:
+class JsonLog(Listener):
     """A listener of engine events that appends to a log file. Each line is written immediately.
+
+    Shards that failed permanently are taken from the error that ends the run.
 
     Args:
         path: a local file; "-" is standard error; None disables the log.
@@ -122,16 +125,6 @@ class JsonLog:
         """
         self.event("workers.started", machine=facts)
 
-    def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
-        """Do nothing: the log contains only events of whole shards.
-
-        Args:
-            shard: unused.
-            documents: unused.
-            words: unused.
-            n_bytes: unused.
-        """
-
     def finished(self, entry: Entry, n_bytes: int, worker: str) -> None:
         """Log a committed shard.
 
@@ -150,14 +143,6 @@ class JsonLog:
             reason: why the attempt failed.
         """
         self.event("shard.retried", shard=shard, reason=reason)
-
-    def failed(self, shard: str, reason: str) -> None:
-        """Do nothing: the error that ends the run reports failed shards.
-
-        Args:
-            shard: unused.
-            reason: unused.
-        """
 
     def _failed(self, error: BaseException) -> None:
         for shard, reason in getattr(error, "failed", {}).items():

@@ -16,7 +16,7 @@ from spanmarker_core.bundle.reader import BundleInfo, read_info
 
 
 class PlannedJob(Protocol):
-    """The planned work of a job.
+    """The planned work of a job. Jobs without files of their own inherit `begin` and `end`, which write none.
 
     Attributes:
         job: the resolved job.
@@ -32,6 +32,7 @@ class PlannedJob(Protocol):
         Args:
             output: the output folder.
         """
+        return
 
     def shards(self, output: str, digest: str) -> Iterator[Shard]:
         """Yield the planned shards.
@@ -55,6 +56,7 @@ class PlannedJob(Protocol):
             output: the output folder.
             planned: names of the planned shards.
         """
+        return
 
 
 def plan_job(job: ShardJob) -> PlannedJob:
@@ -76,16 +78,13 @@ def plan_job(job: ShardJob) -> PlannedJob:
     return _PlannedCorpus(job, info)
 
 
-class _PlannedCorpus:
+class _PlannedCorpus(PlannedJob):
     """Planned work on documents, for tagging or preparation."""
 
     def __init__(self, job: CorpusJob, info: BundleInfo) -> None:
         self.job: ShardJob = job
         self._job, self._info = job, info
         self.identity = job.identity(info)
-
-    def begin(self, output: str) -> None:
-        """Do nothing: the tasks need no files."""
 
     def shards(self, output: str, digest: str) -> Iterator[Shard]:
         return plan_shards(
@@ -100,9 +99,6 @@ class _PlannedCorpus:
 
     def task(self, digest: str) -> Task:
         return self._job.task(self._info, digest)
-
-    def end(self, output: str, planned: DigestSet) -> None:
-        """Do nothing: the report is the summary."""
 
 
 class _PlannedSamples(_PlannedCorpus):

@@ -6,12 +6,13 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from pipelines.engines import Listener
 from schemas.manifest import Entry
 
 _LINE_SECONDS = 30.0
 
 
-class ProgressDisplay:
+class ProgressDisplay(Listener):
     """A listener of engine events that prints progress.
 
     Progress is measured in planned bytes, so that the remaining time can be estimated without counting documents.

@@ -106,7 +106,7 @@ class _Run:
     def __init__(
         self, job: ShardJob, output: str, console: Console, counts: RunCounts, log: JsonLog, metrics: Metrics
     ) -> None:
-        self.job, self.output, self.console = job, output, console
+        self.output, self.console = output, console
         self.counts, self.log, self.metrics = counts, log, metrics
         limit = job.max_rejects if isinstance(job, TagJob) else None
         self.limit = None if limit is None else MaxRejects.parse(limit)
