@@ -7,7 +7,7 @@ scheduler may want to handle separately. Faults of single records are not errors
 
 from typing import ClassVar
 
-from spanmarker_core.errors import CodedError
+from spanmarker_core.errors import CodedError, single_line
 
 EXIT_FAULT = 1
 EXIT_INTERRUPTED = 130
@@ -223,4 +223,4 @@ def describe(error: BaseException) -> str:
         error: a coded error gives `[code] message`, any other `Type: message`.
     """
     text = str(error) if isinstance(error, CodedError) else f"{type(error).__name__}: {error}"
-    return " ".join(text.split())[:500]
+    return single_line(text, 500)

@@ -62,6 +62,16 @@ def wrap_errors(what: str) -> Iterator[None]:
         raise UnusableError(f"{what} ({reason})") from error
 
 
+def single_line(text: object, limit: int) -> str:
+    """Return the beginning of a text on one line, for a message.
+
+    Args:
+        text: the text, or an error with this text.
+        limit: maximum length in characters.
+    """
+    return " ".join(str(text).split())[:limit]
+
+
 @contextmanager
 def panics_as_errors(library: str) -> Iterator[None]:
     """Turn a panic of a Rust library into a `CoreError`; PyO3 raises it as a `BaseException`, which few callers catch.
@@ -77,7 +87,7 @@ def panics_as_errors(library: str) -> Iterator[None]:
     except BaseException as error:
         if not _is_panic(error):
             raise
-        raise CoreError("library.panicked", library=library, reason=" ".join(str(error).split())[:300]) from None
+        raise CoreError("library.panicked", library=library, reason=single_line(error, 300)) from None
 
 
 def _is_panic(error: BaseException) -> bool:

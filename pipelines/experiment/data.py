@@ -71,20 +71,9 @@ def _first(sentences: list[Sentence], count: int | None, job: ExperimentJob) -> 
 
 
 def _write(path: Path, sentences: Iterable[Sentence]) -> tuple[Path, int, str]:
-    lines = [json.dumps(record(sentence), ensure_ascii=False).encode() + b"\n" for sentence in sentences]
+    lines = [json.dumps(sentence.to_json(), ensure_ascii=False).encode() + b"\n" for sentence in sentences]
     content = b"".join(lines)
     if not path.exists() or path.read_bytes() != content:  # Runs in other processes may be reading it.
         path.parent.mkdir(parents=True, exist_ok=True)
         publish_bytes(str(path), content)
     return path, len(lines), hashlib.sha256(content).hexdigest()
-
-
-def record(sentence: Sentence) -> dict[str, object]:
-    """Return a sentence as the object of a line of JSONL.
-
-    Args:
-        sentence: the annotated sentence.
-    """
-    entities = [{"start": each.start, "end": each.end, "label": each.label} for each in sentence.entities]
-    ids = {"document_id": sentence.document_id, "sentence_id": sentence.sentence_id}
-    return {**ids, "tokens": sentence.words, "entities": entities}

@@ -1,7 +1,6 @@
 """Driver of `spanmarker experiment`: data, runs, scores, results."""
 
 import json
-import os
 import platform
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ from pipelines.experiment.results import write_results
 from pipelines.experiment.runs import LOG, SCORES, Run, check_changes, digest_of, plan_runs
 from pipelines.experiment.scores import scores_of
 from pipelines.jobs.experiment import ExperimentJob
+from pipelines.processes.children import cores
 from pipelines.storage import publish_bytes, sole_writer
 
 _TAIL = 300  # characters from the end of a failed run's log in the error
@@ -61,7 +61,7 @@ class _Session:
         self.job, self.runs, self.missing, self.console = job, runs, missing, console
         self.failed: dict[str, str] = {}
         self.ended = 0
-        self.threads = job.threads or max(1, _cores() // job.workers)
+        self.threads = job.threads or max(1, cores() // job.workers)
 
     def make(self, missing: list[Run]) -> None:
         done = sum(run.done for run in self.runs)
@@ -99,7 +99,7 @@ class _Session:
                 "threads": self.threads,
                 "code": CODE_VERSION,
                 "python": platform.python_version(),
-                "machine": f"{platform.system()} {platform.machine()}, {_cores()} cores",
+                "machine": f"{platform.system()} {platform.machine()}, {cores()} cores",
             }
         except PipelineError as error:
             self.failed[run.name] = str(error)
@@ -125,7 +125,3 @@ def _check_encoders(runs: list[Run]) -> None:
 def _tail(path: Path) -> str:
     text = path.read_bytes().decode("utf-8", "replace").strip()
     return " ".join(text[-_TAIL:].split())
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

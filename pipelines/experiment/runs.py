@@ -13,6 +13,7 @@ from pipelines.errors import PipelineError
 from pipelines.experiment.data import DataFiles
 from pipelines.jobs.experiment import GIVEN, ExperimentJob
 from pipelines.storage import publish_bytes
+from spanmarker_core.text.shortened import shortened
 
 #: Files in the folder of a run.
 IDENTITY, JOB, LOG, SCORES = "run.json", "job.json", "log.txt", "scores.json"
@@ -164,7 +165,7 @@ def digest_of(path: Path) -> str:
 
 def _short(value: object) -> str:
     text = "nothing" if value is None else str(value)
-    return text if len(text) <= 60 else f"{text[:16]}…"
+    return text if len(text) <= 60 else shortened(text, 17)  # long values are digests
 
 
 def _json(values: object) -> bytes:

@@ -9,7 +9,6 @@ A job file is TOML with the same names as the options of the command:
 """
 
 import json
-import os
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +27,7 @@ from pydantic import (
 from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
 from pipelines.errors import PipelineError
+from pipelines.processes.children import cores
 from pipelines.storage import absolute
 from pipelines.task import Task
 from spanmarker_core.bundle.reader import BundleInfo
@@ -105,7 +105,7 @@ class ShardJob(BaseModel):
         """Return the number of CPU threads per worker; 0 leaves it to the worker process."""
         if self.threads or self.scheduler or self.beam_options:
             return self.threads  # Remote workers know their own cores.
-        return max(1, _cores() // self.workers)
+        return max(1, cores() // self.workers)
 
     def described(self) -> dict[str, Any]:
         """Return the job for reports and logs, without the values of options that may hold secrets."""
@@ -277,7 +277,3 @@ def job_values(path: str | None) -> dict[str, Any]:
 def _may_be_shown(problem: Any) -> bool:
     secret = {"storage_option", "beam_options"}.intersection(problem["loc"])
     return bool(problem["loc"]) and problem["type"] != "missing" and not secret
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -10,6 +10,7 @@ from pipelines.processes.isolated import ProcessDied, shared_process
 from pipelines.storage import ContentIdentity, given_options, open_input, use_options
 from pipelines.storage.fingerprint import digest_of, text_content
 from schemas.shards import Shard
+from spanmarker_core.errors import single_line
 
 #: Part of a file that becomes a shard: format, start, end, bytes and content.
 Range = tuple[str, int, int, int, str]
@@ -68,7 +69,7 @@ def unreadable_shard(path: str, size: int, job_digest: str, reason: str, part: i
     with open_input(path) as file:
         content = ContentIdentity(path, file).of([(0, size)])
     shard = make_shard(path, "unreadable", part, start, start, (), size, content, job_digest)
-    return replace(shard, reason=" ".join(reason.split())[:500])
+    return replace(shard, reason=single_line(reason, 500))
 
 
 def _with_options(options: tuple[str, ...], ranges: Callable[..., Iterator[Range]], *args: Any) -> Iterator[Range]:

@@ -11,12 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from pipelines.errors import PipelineError
 from pipelines.output.layout import table_path
-from pipelines.storage import is_storage_error, open_input
+from pipelines.report.tables import table_batches
 from schemas import DOCUMENTS
 
 _PARTITIONS = 64  # with a billion documents a partition has 250 MB (16 bytes per document)
@@ -61,7 +58,7 @@ def _examples(output: str, shards: Iterable[str], repeated: set[bytes]) -> list[
 def _hashes(output: str, shards: Iterable[str]) -> Iterator[tuple[list[str], np.ndarray]]:
     """Yield ids and their hashes, uint8 [n, 16], of documents that were not rejected."""
     for shard in shards:
-        for batch in _batches(table_path(output, DOCUMENTS.name, shard)):
+        for batch in table_batches(table_path(output, DOCUMENTS.name, shard), ["document_id", "status"]):
             kept = [
                 document_id
                 for document_id, status in zip(*(column.to_pylist() for column in batch.columns), strict=True)
@@ -69,12 +66,3 @@ def _hashes(output: str, shards: Iterable[str]) -> Iterator[tuple[list[str], np.
             ]
             digests = b"".join(hashlib.blake2b(name.encode(), digest_size=16).digest() for name in kept)
             yield kept, np.frombuffer(digests, np.uint8).reshape(-1, 16)
-
-
-def _batches(path: str) -> Iterator[pa.RecordBatch]:
-    try:
-        with open_input(path) as file:
-            yield from pq.ParquetFile(file).iter_batches(columns=["document_id", "status"])
-    except (pa.ArrowException, OSError) as error:
-        code = "output.not_readable" if is_storage_error(error) else "output.damaged"
-        raise PipelineError(code, path=path, reason=error) from error

@@ -10,7 +10,7 @@ For a large output only a sample of the shards is read, chosen by a digest of th
 seconds for any output, and the same rows in the same shards give the same report.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,12 +18,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from pipelines.errors import PipelineError
 from pipelines.output.digest_set import DigestSet, Sizes, pages
 from pipelines.output.layout import table_path
-from pipelines.storage import is_storage_error, open_input
+from pipelines.report.tables import table_batches
 from schemas import ANNOTATIONS
 
 #: Maximum numbers of rows and files that are read; the first file is always read.
@@ -201,18 +199,9 @@ def count_entities(output: str, shards: Iterable[str]) -> EntityCounts:
 
 def _of_shard(output: str, shard: str) -> EntityCounts:
     counts = EntityCounts()
-    for batch in _batches(table_path(output, ANNOTATIONS.name, shard)):
+    for batch in table_batches(table_path(output, ANNOTATIONS.name, shard), _COLUMNS):
         counts.add(batch)
     return counts
-
-
-def _batches(path: str) -> Iterator[pa.RecordBatch]:
-    try:
-        with open_input(path) as file:
-            yield from pq.ParquetFile(file).iter_batches(columns=_COLUMNS)
-    except (pa.ArrowException, OSError) as error:
-        code = "output.not_readable" if is_storage_error(error) else "output.damaged"
-        raise PipelineError(code, path=path, reason=error) from error
 
 
 def describe_entities(counts: EntityCounts, shards: int, all_shards: int, all_rows: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pipelines.pages.figures import number, percent
 from pipelines.pages.text import Mark, highlighted, shown
 from spanmarker_core.evaluation.scores.attributes import BUCKETS
 from spanmarker_core.evaluation.scores.error_kinds import KINDS
+from spanmarker_core.text.shortened import shortened
 
 #: Maximum numbers of labels in the confusion chart and of confused label pairs listed, the most frequent ones first.
 _LABELS, _PAIRS = 12, 15
@@ -165,7 +166,7 @@ def short(text: str, limit: int = 32) -> str:
         limit: maximum number of characters.
     """
     clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-    return clean if len(clean) <= limit else f"{clean[: limit - 1]}…"
+    return shortened(clean, limit)
 
 
 def _measured(attributes: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from pipelines.shards.stats import STATUSES
 from spanmarker_core.evaluation.report import cell
+from spanmarker_core.text.shortened import shortened
 
 #: Maximum numbers of entity texts per label, and of characters per text.
 _TOP, _TEXT = 5, 60
@@ -173,7 +174,7 @@ def _found_parts(found: Mapping[str, Any] | None) -> list[str]:
         (
             label["label"],
             label["mean_score"],
-            ", ".join(f"{_short(each['text'])} {each['count']:,}" for each in label["top"][:_TOP]),
+            ", ".join(f"{shortened(each['text'], _TEXT)} {each['count']:,}" for each in label["top"][:_TOP]),
             f"{label['counts_too_small_by_up_to']:,}" if label["counts_too_small_by_up_to"] else "exact",
         )
         for label in found["labels"]
@@ -237,10 +238,6 @@ def _duplicates_words(output: Mapping[str, Any]) -> str:
     if found["documents"] is None:
         return f"not looked for among more than {output['duplicate_ids_looked_for_in_up_to_shards']:,} shards"
     return ", ".join([f"{found['documents']:,}", *map(cell, found["examples"])])
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
 
 
 def _percent(share: float | None) -> str:

@@ -14,6 +14,7 @@ from spanmarker_core.architectures.options import Options
 from spanmarker_core.architectures.registry import ARCHITECTURES, options_of
 from spanmarker_core.errors import CoreError, UnusableError
 from spanmarker_core.spans.decoding import DECODERS, threshold_vector
+from spanmarker_core.text.shortened import shortened
 from spanmarker_core.text.tag_schemes import label_problem
 from spanmarker_core.text.words import SPLITTERS
 from spanmarker_core.windows.packer import Context
@@ -248,5 +249,4 @@ def _whole(name: str, value: object, low: int, high: int | None = None) -> int:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:79] + "…"
+    return shortened(repr(value), 80)

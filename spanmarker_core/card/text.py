@@ -2,6 +2,8 @@
 
 import re
 
+from spanmarker_core.text.shortened import shortened
+
 #: Characters that are invisible or change the text direction: control characters, directional marks and overrides,
 #: tags, unpaired surrogates. Joiners are kept for the scripts and emoji that need them.
 _UNSEEN = re.compile(
@@ -30,8 +32,7 @@ def one_line(value: object, limit: int = 1000) -> str:
     >>> one_line("a\\n b\\u202e", 10), one_line("abcdef", 4)
     ('a b�', 'abc…')
     """
-    text = _UNSEEN.sub("\ufffd", " ".join(str(value).split()))
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return shortened(_UNSEEN.sub("\ufffd", " ".join(str(value).split())), limit)
 
 
 def escaped(value: object) -> Markup:

@@ -45,6 +45,12 @@ class Sentence:
     words: list[str]
     entities: list[Span]
 
+    def to_json(self) -> dict[str, object]:
+        """Return the sentence as the object of a line of JSONL, which `read_jsonl` reads."""
+        entities = [{"start": each.start, "end": each.end, "label": each.label} for each in self.entities]
+        ids = {"document_id": self.document_id, "sentence_id": self.sentence_id}
+        return {**ids, "tokens": self.words, "entities": entities}
+
 
 class RecordProblem(Exception):
     """The reason why a record is invalid; the reader adds path and position and raises `CoreError`."""

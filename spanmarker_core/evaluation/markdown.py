@@ -6,6 +6,7 @@ from typing import Any
 from spanmarker_core.evaluation.report import cell
 from spanmarker_core.evaluation.scores.attributes import BUCKETS
 from spanmarker_core.evaluation.scores.error_kinds import KINDS
+from spanmarker_core.text.shortened import shortened
 
 #: Number of labels shown in the confusion matrix (the most frequent ones), and of examples of each kind of error.
 _LABELS, _EXAMPLES = 12, 2
@@ -200,6 +201,6 @@ def _examples(examples: Mapping[str, Any]) -> list[str]:
 def _mark(example: Mapping[str, Any]) -> Any:
     def words(mark: Mapping[str, Any]) -> str:
         text = example["text"][mark["start"] : mark["end"]]
-        return f"{mark['role']} {cell(mark['label'])}: “{cell(text if len(text) <= 60 else text[:59] + '…')}”"
+        return f"{mark['role']} {cell(mark['label'])}: “{cell(shortened(text, 60))}”"
 
     return words

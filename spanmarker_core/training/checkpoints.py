@@ -20,6 +20,7 @@ from safetensors import safe_open
 from torch import nn
 
 from spanmarker_core.errors import CoreError
+from spanmarker_core.text.shortened import shortened
 
 _LOCK, RUN, _WHOLE, _BUNDLE = "lock", "run.json", "whole", "bundle"
 
@@ -193,5 +194,4 @@ def _differences(was: object, now: object, name: str = "") -> list[str]:
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 200 else f"{text[:199]}…"
+    return shortened(json.dumps(value, ensure_ascii=False), 200)

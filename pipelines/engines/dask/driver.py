@@ -30,7 +30,7 @@ from distributed.utils import silence_logging_cmgr
 
 from pipelines.engines import TRIES, Listener, Settings, Tries, refuse_memory
 from pipelines.engines.dask.worker import Done, attempt_here, facts_here
-from pipelines.errors import PipelineError, Terminated
+from pipelines.errors import PipelineError, Terminated, describe
 from pipelines.output.manifest import committed_entry
 from pipelines.shards.model import LOAD_SECONDS
 from pipelines.shards.worker import Outcome
@@ -120,7 +120,7 @@ def _scheduler(settings: Settings) -> Iterator[str]:
                 )
             )
         except (OSError, RuntimeError) as error:
-            raise PipelineError("engine.not_started", reason=_words(error)) from error
+            raise PipelineError("engine.not_started", reason=describe(error)) from error
         yield cluster.scheduler_address
 
 
@@ -162,7 +162,7 @@ class _Driver:
             await self.client
         except (OSError, ValueError, TypeError, RuntimeError) as error:  # also raised for tls:// without certificates
             await self.client.close()
-            raise PipelineError("engine.not_reached", address=self.address, reason=_words(error)) from error
+            raise PipelineError("engine.not_reached", address=self.address, reason=describe(error)) from error
         self.tries = Tries(self.listener)
         self.topic = f"spanmarker-{self.client.id}"
         self.last_worker = time.monotonic()
@@ -247,7 +247,7 @@ class _Driver:
             self.failed_starts += 1
             if self.failed_starts >= TRIES:
                 worker, error = next(iter(answers.items()))
-                raise PipelineError("worker.start_failed", reason=f"worker {worker} failed ({_words(error)})")
+                raise PipelineError("worker.start_failed", reason=f"worker {worker} failed ({describe(error)})")
         else:
             for worker, (since, _) in self.loading.items():
                 if time.monotonic() - since > LOAD_SECONDS + _PATIENCE:
@@ -314,11 +314,11 @@ class _Driver:
                 return False
             raise PipelineError("engine.lost", address=self.address, reason=error.reason) from error
         except OSError as error:  # Results arrive through the scheduler.
-            raise PipelineError("engine.lost", address=self.address, reason=_words(error)) from error
+            raise PipelineError("engine.lost", address=self.address, reason=describe(error)) from error
         except KilledWorker:
             return self._failed(work, "it, or a shard that waited beside it, ended one worker after another")
         except Exception as error:  # an error of Dask, for example in unpickling
-            return self._failed(work, _words(error))
+            return self._failed(work, describe(error))
         finally:
             del self.under_way[number]
             future.release()
@@ -379,7 +379,7 @@ class _Driver:
         try:
             yield
         except (OSError, TimeoutError) as error:
-            raise PipelineError("engine.lost", address=self.address, reason=_words(error)) from error
+            raise PipelineError("engine.lost", address=self.address, reason=describe(error)) from error
 
 
 def dask_setup(worker: object) -> None:
@@ -393,7 +393,3 @@ def dask_setup(worker: object) -> None:
 
 def _amounts(resources: dict[str, float]) -> str:
     return ", ".join(f"{name}={amount:g}" for name, amount in resources.items()) or "no resources"
-
-
-def _words(error: object) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Any
 
 from spanmarker_core.data.records import Sentence
+from spanmarker_core.text.shortened import shortened
 from spanmarker_core.text.tag_schemes import Span
 
 #: Examples per kind; words of context on either side; maximum length in code points of a word, label or id.
@@ -99,7 +100,7 @@ def in_context(sentence: Sentence, marked: Sequence[Marked]) -> dict[str, Any]:
     first = marked[0].span
     low = max(0, first.start - CONTEXT_WORDS)
     high = min(len(sentence.words), max(first.end, 0) + CONTEXT_WORDS, first.start + _ENTITY_WORDS + CONTEXT_WORDS)
-    words = [_short(word) for word in sentence.words[low:high]]
+    words = [shortened(word, LONGEST) for word in sentence.words[low:high]]
     starts, at = [], 0
     for word in words:
         starts.append(at)
@@ -109,17 +110,13 @@ def in_context(sentence: Sentence, marked: Sequence[Marked]) -> dict[str, Any]:
         start, end = max(mark.span.start, low), min(mark.span.end, high)
         if start < end:
             place = {"start": starts[start - low], "end": starts[end - 1 - low] + len(words[end - 1 - low])}
-            label = {"label": _short(mark.span.label), "role": mark.role}
+            label = {"label": shortened(mark.span.label, LONGEST), "role": mark.role}
             marks.append(place | label | ({} if mark.score is None else {"score": round(mark.score, 4)}))
     return {
-        "document_id": _short(sentence.document_id),
+        "document_id": shortened(sentence.document_id, LONGEST),
         "sentence_id": sentence.sentence_id,
         "text": " ".join(words),
         "words_before": low,
         "words_after": len(sentence.words) - high,
         "marks": marks,
     }
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
