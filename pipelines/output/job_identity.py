@@ -5,6 +5,7 @@ is not touched.
 """
 
 import json
+from collections.abc import Mapping
 
 from pipelines.errors import PipelineError
 from pipelines.output.layout import tables_of
@@ -71,8 +72,18 @@ def _differences(output: str, theirs: dict[str, str] | None, identity: dict[str,
                 if job != ours:
                     return [f"  job digest: there {job!r}, here {ours!r}"]
         return []
-    differing = sorted(key for key in theirs.keys() | identity.keys() if theirs.get(key) != identity.get(key))
-    return [f"  {key}: there {theirs.get(key)!r}, here {identity.get(key)!r}" for key in differing]
+    return identity_differences(theirs, identity)
+
+
+def identity_differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
+    """Return the differences between two identities as lines of an error message, sorted by key.
+
+    Args:
+        there: identity of an existing output.
+        here: identity of the current job.
+    """
+    differing = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
+    return [f"  {key}: there {there.get(key)!r}, here {here.get(key)!r}" for key in differing]
 
 
 def _read_identity(path: str) -> dict[str, str] | None:

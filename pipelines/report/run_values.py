@@ -171,7 +171,7 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
         "job": facts.command,
         "identity": facts.identity,
         "machine": counts.machine,
-        "versions": _versions(),
+        "versions": versions(),
         "this_run": {
             "started": facts.started,
             "seconds": round(counts.seconds, 2),
@@ -224,8 +224,9 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
     }
 
 
-def _versions() -> dict[str, str]:
-    names = ("torch", "transformers", "sentencex", "pyarrow")
+def versions() -> dict[str, str]:
+    """Return the versions of the code, of Python and of the libraries that a run depends on, and the platform."""
+    names = ("torch", "transformers", "sentencex", "pyarrow", "fsspec")
     return {
         "code": CODE_VERSION,
         "python": platform.python_version(),

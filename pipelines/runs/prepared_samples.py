@@ -7,6 +7,7 @@ from pipelines.errors import PipelineError
 from pipelines.jobs.prepare import PrepareJob
 from pipelines.jobs.tag import TagJob
 from pipelines.output.digest_set import DigestSet
+from pipelines.output.job_identity import identity_differences
 from pipelines.output.layout import SAMPLE_TABLES, tables_of
 from pipelines.output.manifest import find_done, identity_digest, plan_path, planned
 from pipelines.output.plan_file import plan_identity
@@ -72,8 +73,7 @@ def find_prepared_samples(job: TagJob, info: BundleInfo) -> PreparedSamples:
     here = PrepareJob(input=["-"], output=job.output, **{name: getattr(tagging, name) for name in _SETTLED}).identity(
         info
     )
-    if differing := sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key)):
-        lines = [f"  {key}: there {there.get(key)!r}, here {here.get(key)!r}" for key in differing]
+    if lines := identity_differences(there, here):
         raise PipelineError("samples.other_job", path=folder, differences="\n".join(lines))
     names = DigestSet.of(shard.name for shard in planned(folder))
     if left := len(names - find_done(folder).done):

@@ -6,12 +6,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
 from rich.console import Console
 
-from pipelines import CODE_VERSION
 from pipelines.engines import engine
 from pipelines.errors import PipelineError
 from pipelines.jobs.base import CorpusJob, ShardJob
@@ -27,7 +25,7 @@ from pipelines.output.reconcile import remove_uncommitted, remove_unknown_files
 from pipelines.report.command import command_line
 from pipelines.report.run_counts import Listeners, RunCounts, rejects_in
 from pipelines.report.run_markdown import describe_alarms, describe_documents, report_markdown
-from pipelines.report.run_values import describe_run, report_json
+from pipelines.report.run_values import describe_run, report_json, versions
 from pipelines.runs.json_log import JsonLog, is_log
 from pipelines.runs.planned_job import plan_job
 from pipelines.runs.progress import ProgressDisplay
@@ -121,7 +119,7 @@ class _Run:
         """Run the job."""
         output, identity = self.output, self.identity
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        self.log.event("run.started", job=self.command, identity=identity, versions=_versions())
+        self.log.event("run.started", job=self.command, identity=identity, versions=versions())
         make_folder(output)
         with sole_writer(output, who=f"spanmarker {self.job.verb}") as lease:
             self.metrics.begin()
@@ -288,8 +286,3 @@ class _Run:
         lines += describe_alarms(values)
         lines.append(f"Rows: {join(self.output, self.table)}   Report: {join(self.output, 'report.html')}")
         self.console.print("\n".join(lines), markup=False, soft_wrap=True)
-
-
-def _versions() -> dict[str, str]:
-    names = ("torch", "transformers", "sentencex", "pyarrow", "fsspec")
-    return {"code": CODE_VERSION, **{name: version(name) for name in names}}

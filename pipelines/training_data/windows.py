@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from pipelines.errors import PipelineError
 from pipelines.output.digest_set import DigestSet
+from pipelines.output.job_identity import identity_differences
 from pipelines.output.layout import TRAINING_TABLES, table_path, tables_of
 from pipelines.output.manifest import find_done, identity_digest, plan_path, planned, read_entries
 from pipelines.output.plan_file import plan_identity
@@ -109,12 +110,8 @@ class PreparedWindows:
             PipelineError: `samples.other_packing` with the differences.
         """
         here = packing_identity(packer, context)
-        lines = [
-            f"  {key}: there {self._identity.get(key)!r}, here {value!r}"
-            for key, value in sorted(here.items())
-            if self._identity.get(key) != value
-        ]
-        if lines:
+        there = {key: value for key, value in self._identity.items() if key in here}
+        if lines := identity_differences(there, here):
             raise PipelineError("samples.other_packing", path=self._folder, differences="\n".join(lines))
 
     def read(self, pool: int) -> tuple[Windows, Gold]:

@@ -1,7 +1,6 @@
 """Writing of model cards and of the files stored beside them."""
 
 import json
-import os
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -11,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 
 from spanmarker_core.bundle.config import ModelConfig
+from spanmarker_core.bundle.files import publish_text
 from spanmarker_core.bundle.reader import CARD, CARD_FACTS, GATE_CURVE, read_info
 from spanmarker_core.card.content import content
 from spanmarker_core.card.facts import Facts
@@ -86,12 +86,7 @@ def rewrite_card(path: str | Path, facts: Mapping[str, object]) -> None:
         if not known:
             (path / CARD_FACTS).unlink(missing_ok=True)
         for name, text in texts.items():
-            part = path / f".{name}.part"
-            try:
-                part.write_text(text, encoding="utf-8")
-                os.replace(part, path / name)
-            finally:
-                part.unlink(missing_ok=True)
+            publish_text(path / name, text)
     except OSError as error:
         raise CoreError("bundle.output_not_writable", path=path, reason=error) from error
 

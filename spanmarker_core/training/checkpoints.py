@@ -19,6 +19,7 @@ from typing import IO, Any
 from safetensors import safe_open
 from torch import nn
 
+from spanmarker_core.bundle.files import PART_ENDING, publish_text
 from spanmarker_core.errors import CoreError
 from spanmarker_core.text.shortened import shortened
 
@@ -68,7 +69,7 @@ class TrainingFolder:
                 if differences:
                     raise CoreError("training.changed", path=self.path, differences="\n".join(differences))
             else:
-                _write(run, text)
+                publish_text(run, text)
             shutil.rmtree(self.path / _BUNDLE, ignore_errors=True)
         except (OSError, ValueError) as error:
             raise CoreError("training.folder_not_writable", path=self.path, reason=error) from error
@@ -83,7 +84,7 @@ class TrainingFolder:
             return b'"dev data"' not in (self.path / RUN).read_bytes()
         except FileNotFoundError:
             # A training that has just started or was interrupted there.
-            return any(each.name not in (_LOCK, f"{RUN}.part") for each in self.path.iterdir())
+            return any(each.name not in (_LOCK, f"{RUN}{PART_ENDING}") for each in self.path.iterdir())
         except OSError:
             return True
 
@@ -107,7 +108,7 @@ class TrainingFolder:
             seconds: training time of the run up to the checkpoint.
         """
         checkpoint = self.path / f"checkpoint-{step}"
-        _write(checkpoint / _WHOLE, f"{seconds:.3f}")
+        publish_text(checkpoint / _WHOLE, f"{seconds:.3f}")
         for path in self.path.glob("checkpoint-*"):
             if _step(path) not in (step, best_step):
                 shutil.rmtree(path, ignore_errors=True)
@@ -170,16 +171,6 @@ def step_of(checkpoint: Path, model: nn.Module) -> int:
 def _step(checkpoint: Path) -> int:
     number = checkpoint.name.removeprefix("checkpoint-")
     return int(number) if number.isdecimal() else -1
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file atomically."""
-    part = path.with_name(f"{path.name}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
 
 
 def _differences(was: object, now: object, name: str = "") -> list[str]:
