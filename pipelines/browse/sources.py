@@ -19,12 +19,13 @@ import pyarrow.parquet as pq
 from pipelines.browse.named import NamedFolders
 from pipelines.output.manifest import committed_entry
 from pipelines.planning.inputs import format_of
-from pipelines.stages.lines import BOM, DamagedFile, decompressed
+from pipelines.stages.lines import DamagedFile, decompressed
 from pipelines.stages.read import parquet_rows
 from pipelines.stages.records import Reject, clean
 from pipelines.storage import join, local_kind, open_input, resolve
 from pipelines.storage.urls import is_local
 from schemas.shards import Shard
+from spanmarker_core.data.lines import BOM
 from spanmarker_core.errors import CodedError
 
 #: Maximum number of characters of a text.

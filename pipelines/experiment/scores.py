@@ -13,7 +13,8 @@ import numpy as np
 from pipelines.errors import PipelineError
 from pipelines.experiment.runs import DEV_PREDICTIONS, FIGURES, PREDICTIONS, Run
 from spanmarker_core.data import Sentence, Span, read_annotated
-from spanmarker_core.data.records import RecordProblem, check_span, read_lines
+from spanmarker_core.data.lines import read_lines
+from spanmarker_core.data.records import RecordProblem, check_span
 from spanmarker_core.evaluation.scores.metrics import SpanScorer
 
 #: Figures that a command may write to figures.json and that the results include.

@@ -1,19 +1,17 @@
 """Lines of plain and compressed files, in bounded memory; every byte is in one line or in one reject."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import IO
 
 import pyarrow as pa
 
-from pipelines.stages.records import MAX_RECORD_BYTES, RAW_BYTES, Reject, raw_head
+from pipelines.stages.records import MAX_RECORD_BYTES, Reject, raw_head
 from pipelines.storage import is_storage_error, open_input, read_range
 from schemas.shards import Shard
+from spanmarker_core.data.lines import byte_lines
 
 #: Bytes read or decompressed at once.
 BLOCK_BYTES = 1 << 16
-
-#: Byte order mark at the start of a UTF-8 file.
-BOM = b"\xef\xbb\xbf"
 
 
 def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
@@ -33,9 +31,8 @@ def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
     with open_input(shard.source) as file:
         blocks = read_range(file, shard.start, shard.end) if plain else decompressed(file, shard.format)
         try:
-            for offset, line, n_bytes in _lines(blocks, position):
+            for offset, line, n_bytes in byte_lines(blocks, position, MAX_RECORD_BYTES):
                 position = offset + n_bytes
-                line = line.removeprefix(BOM) if offset == 0 else line
                 if n_bytes > MAX_RECORD_BYTES + 1:
                     message = f"the line has {n_bytes:,} bytes, and the limit is {MAX_RECORD_BYTES:,}"
                     yield Reject(None, shard.source, offset, "read", "too_large", message, raw_head(line))
@@ -93,29 +90,3 @@ class _LeftOpen:
 
 
 _COMPRESSIONS = {"jsonl.gz": "gzip", "jsonl.zst": "zstd"}
-
-
-def _lines(blocks: Iterable[bytes], position: int) -> Iterator[tuple[int, bytes, int]]:
-    """Yield (byte offset, line without its newline, bytes with it) from blocks of bytes that begin at `position`.
-
-    Of a line over `MAX_RECORD_BYTES` only the beginning is kept and yielded.
-
-    >>> list(_lines([b"a\\nb", b"c\\n", b"d"], 10))
-    [(10, b'a', 2), (12, b'bc', 3), (15, b'd', 1)]
-    """
-    parts: list[bytes] = []
-    n_bytes = 0  # of the line so far
-    for block in blocks:
-        *ended, rest = block.split(b"\n")
-        for line in ended:
-            n_bytes += len(line) + 1
-            yield position, b"".join([*parts, line]), n_bytes
-            position += n_bytes
-            parts, n_bytes = [], 0
-        n_bytes += len(rest)
-        if n_bytes <= MAX_RECORD_BYTES:
-            parts.append(rest)
-        else:
-            parts = [b"".join(parts)[:RAW_BYTES] or rest[:RAW_BYTES]]
-    if n_bytes:
-        yield position, b"".join(parts), n_bytes

@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.stages.lines import BLOCK_BYTES, BOM, raw_lines
+from pipelines.stages.lines import BLOCK_BYTES, raw_lines
 from pipelines.stages.records import MAX_RECORD_BYTES, RAW_BYTES, Record, Reject, clean, raw_head
 from pipelines.storage import is_storage_error, join, open_input
 from schemas.shards import Shard
+from spanmarker_core.data.lines import BOM
 
 #: Documents in memory between two stages.
 INPUTS = pa.schema(

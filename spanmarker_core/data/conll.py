@@ -18,7 +18,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from spanmarker_core.data.records import BadRecord, Sentence, numbered_lines, word_problem
+from spanmarker_core.data.lines import numbered_lines
+from spanmarker_core.data.records import BadRecord, Sentence, word_problem
 from spanmarker_core.errors import CoreError
 from spanmarker_core.text.tag_schemes import check_tag_scheme, tags_to_spans
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from spanmarker_core.data.lines import read_lines
 from spanmarker_core.data.records import (
     DocumentOrder,
     RecordProblem,
@@ -20,7 +21,6 @@ from spanmarker_core.data.records import (
     check_annotation,
     check_entities,
     check_words,
-    read_lines,
 )
 from spanmarker_core.errors import CoreError
 

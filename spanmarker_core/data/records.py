@@ -1,10 +1,8 @@
 """The annotated sentence that all readers return, and the checks that they have in common."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from spanmarker_core.errors import CoreError
 from spanmarker_core.text.tag_schemes import Span, label_problem
 
 __all__ = [
@@ -18,9 +16,7 @@ __all__ = [
     "check_entities",
     "check_span",
     "check_words",
-    "numbered_lines",
     "range_problem",
-    "read_lines",
     "word_problem",
 ]
 
@@ -235,42 +231,6 @@ class DocumentOrder:
             )
         self._sentence = sentence_id
         return document_id, sentence_id
-
-
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, text without line end) for each line of a UTF-8 file; see `numbered_lines`.
-
-    Args:
-        path: the file.
-
-    Raises:
-        CoreError: `data.bad_record` at the first line that is not UTF-8.
-    """
-    with path.open("rb") as file:
-        for line, text in numbered_lines(file):
-            if isinstance(text, BadRecord):
-                raise CoreError("data.bad_record", path=path, line=line, problem=text.problem)
-            yield line, text
-
-
-def numbered_lines(file: Iterable[bytes]) -> Iterator[tuple[int, str | BadRecord]]:
-    """Yield (line number from 1, text without line end) for each line, with a `BadRecord` if it is not UTF-8.
-
-    Only LF and CRLF end a line, so a token may contain U+2028 or a vertical tab. A byte order mark at the
-    beginning is dropped.
-
-    Args:
-        file: the lines of a file, with their line ends.
-    """
-    for line, raw in enumerate(file, start=1):
-        raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-        if line == 1:
-            raw = raw.removeprefix(b"\xef\xbb\xbf")
-        try:
-            yield line, raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            problem = f"byte {error.start} (0x{raw[error.start]:02x}) is not UTF-8: convert the file"
-            yield line, BadRecord(line, problem)
 
 
 def _kind(value: object) -> str:
