@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from pipelines.output import manifest
-from pipelines.output import manifest_table as folded
+from pipelines.output import compaction, manifest, manifest_table
+from pipelines.output.compaction import compact
 from pipelines.output.digest_set import DigestSet, pages
 from pipelines.output.layout import TAG_TABLES, table_path
-from pipelines.output.manifest import commit, committed_entry, find_done, fold, identity_digest, make_folders, plan_path
+from pipelines.output.manifest import commit, committed_entry, find_done, identity_digest, make_folders, plan_path
 from pipelines.output.pending_shards import find_pending
 from pipelines.output.plan_file import save_plan
 from pipelines.output.reconcile import reconcile
@@ -38,7 +38,7 @@ IDENTITY = {"model": "made up", "code": "made up"}
 JOB = identity_digest(IDENTITY)
 SHARDS_A_FILE = 100
 #: Number of entries stored as separate files when a run begins: one more than are left uncompacted.
-LOOSE = manifest.COMPACT_AT + 1
+LOOSE = compaction.COMPACT_AT + 1
 SIZES = (10_000, 100_000, 1_000_000)
 
 
@@ -120,7 +120,9 @@ def make(folder: str, count: int) -> None:
         for table in TAG_TABLES:
             os.close(os.open(table_path(folder, table.name, shard.name), os.O_CREAT | os.O_WRONLY))
     tabled = shards(count - LOOSE)
-    folded.replace(folder, (folded.batch_of([entry_of(shard) for shard in page]) for page in pages(tabled)))
+    manifest_table.replace(
+        folder, (manifest_table.batch_of([entry_of(shard) for shard in page]) for page in pages(tabled))
+    )
     for shard in shards(LOOSE, count - LOOSE):
         commit(folder, entry_of(shard))
 
@@ -157,7 +159,7 @@ SAMPLE_TABLES: dict[str, tuple[str, Callable[[str, int], object]]] = {
     "bare": ("start, with imports", lambda folder, count: None),
     "plan": ("make and save the plan", lambda folder, count: save_plan(plan_path(folder), shards(count), IDENTITY)),
     "make": ("(make up entries and outputs)", make),
-    "fold": (f"move {LOOSE:,} entries into the table", lambda folder, count: fold(folder)),
+    "fold": (f"move {LOOSE:,} entries into the table", lambda folder, count: compact(folder)),
     "done": ("find out what is done", lambda folder, count: find_done(folder)),
     "reconcile": ("that, and bring in line with the plan", _reconcile),
     "work": ("plan, save, bring in line: what a run does first", _find_work),

@@ -19,7 +19,7 @@ FILES = ("job.json", "plan.jsonl", "report.json", "report.md", "report.html")
 _SHOWN = 10
 
 
-def claim(output: str, identity: dict[str, str], force: bool = False) -> None:
+def acquire(output: str, identity: dict[str, str], force: bool = False) -> None:
     """Acquire an output folder for a job, or raise an error if another job owns it.
 
     A missing `job.json` is written again if all finished shards belong to this job.
@@ -27,7 +27,7 @@ def claim(output: str, identity: dict[str, str], force: bool = False) -> None:
     Args:
         output: the output folder.
         identity: identity of the job.
-        force: whether another job's folder is accepted; it belongs to that job until `take` is called.
+        force: whether another job's folder is accepted; it belongs to that job until `write_identity` is called.
 
     Raises:
         PipelineError: `output.other_job` with the differences, `output.foreign` with the files,
@@ -43,10 +43,10 @@ def claim(output: str, identity: dict[str, str], force: bool = False) -> None:
             return
         raise PipelineError("output.other_job", path=output, differences="\n".join(differences))
     # Written even if it exists, so that an output that is not writable is detected before any work.
-    take(output, identity)
+    write_identity(output, identity)
 
 
-def take(output: str, identity: dict[str, str]) -> None:
+def write_identity(output: str, identity: dict[str, str]) -> None:
     """Write the identity of a job into an output folder, whichever job owned it before.
 
     Args:

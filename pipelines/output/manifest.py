@@ -10,10 +10,10 @@
 A shard's name contains a digest of its source, range, content and job. A shard is therefore finished if its name is
 in the manifest and its files exist with the sizes given in its entry. The contents of the files are not read for that.
 
-An entry starts as a separate file. The holder of the output's lock moves entries into the manifest table (`fold`): the
-table is published with them, then their files are removed. A crash therefore leaves an entry at worst in both
-places, and then its file counts. An entry is withdrawn in the reverse order: from the table, then its file, then the
-outputs.
+An entry starts as a separate file. The holder of the output's lock moves entries into the manifest table
+(`pipelines.output.compaction`): the table is published with them, then their files are removed. A crash therefore
+leaves an entry at worst in both places, and then its file counts. An entry is withdrawn in the reverse order: from the
+table, then its file, then the outputs.
 """
 
 import contextlib
@@ -23,8 +23,7 @@ import itertools
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import PipelineError
-from pipelines.output import manifest_table as folded
+from pipelines.output import manifest_table
 from pipelines.output.digest_set import DigestSet, Sizes, digests_of, pages
 from pipelines.output.layout import TABLES, TAG_TABLES, table_ending, table_path
 from pipelines.output.plan_file import read_plan
@@ -44,23 +43,18 @@ from pipelines.storage import (
     names_in,
     publish_bytes,
     read_all,
-    remove,
     resolve,
     size_of,
     sizes_in,
     translate_storage_errors,
-    writing,
 )
 from schemas import Table
-from schemas.manifest import ENTRIES, Entry
+from schemas.manifest import Entry
 from schemas.shards import Shard
 
-#: Number of separate entry files above which entries are moved into the manifest table.
-COMPACT_AT = 1000
 _SHARD_NAME = re.compile(r"[A-Za-z0-9_]{0,48}-[0-9]{5,}-[0-9a-f]{16}")
 _READ_AT_ONCE = 256  # entry files
 _HELD_BYTES = 1 << 20  # of names of entry files in memory; the rest is written to disk
-_REMOVERS = 16
 
 
 def plan_path(output: str) -> str:
@@ -117,7 +111,7 @@ def commit(output: str, entry: Entry) -> None:
     Raises:
         PipelineError: `output.not_writable`.
     """
-    publish_bytes(_entry_path(output, entry.shard), entry.to_json(indent=1) + b"\n")
+    publish_bytes(entry_path(output, entry.shard), entry.to_json(indent=1) + b"\n")
 
 
 def committed_entry(output: str, shard: str) -> Entry | None:
@@ -130,12 +124,12 @@ def committed_entry(output: str, shard: str) -> Entry | None:
     Raises:
         PipelineError: `output.not_readable`, `output.damaged`, `output.table_damaged`.
     """
-    path = _entry_path(output, shard)
+    path = entry_path(output, shard)
     try:
         return _entry(path, _contents(output, [path])[0])
     except FileNotFoundError:
-        rows = next(folded.rows_of(output, [shard], ["shard", "entry"]), None)
-    return None if rows is None else _entry(folded.table_file(output), rows["entry"][0].as_py())
+        rows = next(manifest_table.rows_of(output, [shard], ["shard", "entry"]), None)
+    return None if rows is None else _entry(manifest_table.table_file(output), rows["entry"][0].as_py())
 
 
 def finished_entry(output: str, shard: str) -> Entry | None:
@@ -163,7 +157,7 @@ def has_entries(output: str) -> bool:
     Args:
         output: the output folder.
     """
-    return any(True for _ in loose_names(output)) or exists(folded.table_file(output))
+    return any(True for _ in loose_names(output)) or exists(manifest_table.table_file(output))
 
 
 def committed_names(output: str) -> Iterator[str]:
@@ -172,7 +166,7 @@ def committed_names(output: str) -> Iterator[str]:
     Args:
         output: the output folder.
     """
-    tabled = (name for batch in folded.batches(output, ["shard"]) for name in batch["shard"].to_pylist())
+    tabled = (name for batch in manifest_table.batches(output, ["shard"]) for name in batch["shard"].to_pylist())
     # The files are listed before the table is opened, so an entry that is moved in between is in the table.
     for name, _ in itertools.groupby(heapq.merge(_loose(output), tabled)):
         yield name
@@ -192,7 +186,7 @@ def read_entries(output: str, wanted: DigestSet | None = None) -> Iterator[Entry
         if wanted is not None:
             batch = batch.filter(pa.array(wanted.mask(shard_keys(batch))))
         for content in batch["entry"].to_pylist():
-            yield _entry(folded.table_file(output), content)
+            yield _entry(manifest_table.table_file(output), content)
 
 
 def entry_rows(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -219,8 +213,10 @@ def entry_rows(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         held.seek(0)
         names = (line.decode().rstrip("\n") for line in held)
         files = (_loose_rows(output, page).select(columns) for page in pages(names, _READ_AT_ONCE))
-        masked = (rows.filter(pa.array(~loose.mask(shard_keys(rows)))) for rows in folded.batches(output, columns))
-        yield from _merged(filter(len, masked), filter(len, files))
+        masked = (
+            rows.filter(pa.array(~loose.mask(shard_keys(rows)))) for rows in manifest_table.batches(output, columns)
+        )
+        yield from manifest_table.merged(filter(len, masked), filter(len, files))
 
 
 def shard_keys(rows: pa.RecordBatch) -> np.ndarray:
@@ -304,54 +300,6 @@ def _whole(rows: pa.RecordBatch, keys: np.ndarray, sizes: dict[str, Sizes]) -> n
     return whole
 
 
-def fold(output: str) -> None:
-    """Move entries into the manifest table if there are many entry files. Only for the holder of the output's lock.
-
-    Args:
-        output: the output folder.
-
-    Raises:
-        PipelineError: `output.not_readable`, `output.damaged`, `output.table_damaged`, `output.not_writable`.
-    """
-    loose = DigestSet.of(loose_names(output))
-    if len(loose) <= COMPACT_AT:
-        return
-    folded.replace(output, entry_rows(output, ENTRIES.schema.names))
-    remove_entries(output, loose.among(loose_names(output)))
-
-
-def keep_only(output: str, kept: DigestSet) -> None:
-    """Remove the entries of all other shards; their outputs are then without an entry.
-
-    Only for the holder of the output's lock.
-
-    Args:
-        output: the output folder.
-        kept: the shards that stay.
-
-    Raises:
-        PipelineError: `output.not_readable`, `output.table_damaged`, `output.not_writable`.
-    """
-    tabled = [shard_keys(batch) for batch in folded.batches(output, ["shard"])]
-    if not all(kept.mask(keys).all() for keys in tabled):
-        every = folded.batches(output, ENTRIES.schema.names)
-        folded.replace(output, filter(len, (rows.filter(pa.array(kept.mask(shard_keys(rows)))) for rows in every)))
-    remove_entries(output, kept.missing(loose_names(output)))
-
-
-def remove_entries(output: str, shards: Iterable[str]) -> None:
-    """Remove the entry files of shards.
-
-    Args:
-        output: the output folder.
-        shards: names of the shards.
-
-    Raises:
-        PipelineError: `output.not_writable`.
-    """
-    remove_files(_entry_path(output, shard) for shard in shards)
-
-
 def loose_names(output: str) -> Iterator[str]:
     """Yield the names of the shards that have an entry file, in any order.
 
@@ -361,26 +309,13 @@ def loose_names(output: str) -> Iterator[str]:
     return filter(is_shard_name, names_in(join(output, "manifest"), ".json"))
 
 
-def remove_files(paths: Iterable[str]) -> None:
-    """Remove files, several in parallel to hide the latency of a store.
+def entry_path(output: str, shard: str) -> str:
+    """Return the path of a shard's entry file.
 
     Args:
-        paths: paths or URLs.
-
-    Raises:
-        PipelineError: `output.not_writable`.
+        output: the output folder.
+        shard: name of the shard.
     """
-    with ThreadPoolExecutor(_REMOVERS) as pool:
-        for page in pages(paths):
-            list(pool.map(_remove, page))
-
-
-def _remove(path: str) -> None:
-    with writing(path):
-        remove(path)
-
-
-def _entry_path(output: str, shard: str) -> str:
     return join(output, "manifest", f"{shard}.json")
 
 
@@ -400,24 +335,24 @@ def _loose(output: str) -> Iterator[str]:
 
 def _loose_rows(output: str, shards: list[str]) -> pa.RecordBatch:
     """Return the entries of some shards, in their order; all were entry files when they were listed."""
-    paths = [_entry_path(output, shard) for shard in shards]
+    paths = [entry_path(output, shard) for shard in shards]
     try:
         contents = _contents(output, paths)
     except FileNotFoundError:  # The holder of the lock is moving them into the table or removing them.
         return _moved_rows(output, shards)
-    return folded.batch_of([_entry(path, content) for path, content in zip(paths, contents, strict=True)])
+    return manifest_table.batch_of([_entry(path, content) for path, content in zip(paths, contents, strict=True)])
 
 
 def _moved_rows(output: str, shards: list[str]) -> pa.RecordBatch:
     found: dict[str, Entry] = {}
     for shard in shards:
-        path = _entry_path(output, shard)
+        path = entry_path(output, shard)
         with contextlib.suppress(FileNotFoundError):
             found[shard] = _entry(path, _contents(output, [path])[0])
-    for rows in folded.rows_of(output, [shard for shard in shards if shard not in found], ["shard", "entry"]):
+    for rows in manifest_table.rows_of(output, [shard for shard in shards if shard not in found], ["shard", "entry"]):
         for shard, content in zip(rows["shard"].to_pylist(), rows["entry"].to_pylist(), strict=True):
-            found[shard] = _entry(folded.table_file(output), content)
-    return folded.batch_of([found[shard] for shard in shards if shard in found])
+            found[shard] = _entry(manifest_table.table_file(output), content)
+    return manifest_table.batch_of([found[shard] for shard in shards if shard in found])
 
 
 def _contents(output: str, paths: list[str]) -> list[bytes]:
@@ -436,24 +371,3 @@ def _entry(path: str, content: bytes) -> Entry:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         code = "output.table_damaged" if tabled else "output.damaged"
         raise PipelineError(code, path=path, reason=error) from error
-
-
-def _merged(first: Iterator[pa.RecordBatch], second: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Merge two sequences of batches, each sorted by shard; memory holds one batch of each."""
-    one, other = next(first, None), next(second, None)
-    while one is not None and other is not None:
-        bound = min(one["shard"][-1].as_py(), other["shard"][-1].as_py())
-        (low, one), (high, other) = _cut(one, bound, first), _cut(other, bound, second)
-        yield pa.concat_batches([low, high]).sort_by("shard")
-    for rest, following in ((one, first), (other, second)):
-        if rest is not None:
-            yield rest
-            yield from following
-
-
-def _cut(
-    rows: pa.RecordBatch, bound: str, following: Iterator[pa.RecordBatch]
-) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-    """Return the rows up to a shard, and the rows after it or, if there are none, the next batch."""
-    count = pc.sum(pc.less_equal(rows["shard"], bound)).as_py()
-    return rows[:count], rows[count:] if count < len(rows) else next(following, None)

@@ -173,3 +173,29 @@ def _open_footer(options: tuple[str, ...], path: str) -> None:
     use_options(options)
     with open_input(path) as file:
         pq.ParquetFile(file)
+
+
+def merged(first: Iterator[pa.RecordBatch], second: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge two sequences of batches, each sorted by shard; memory holds one batch of each.
+
+    Args:
+        first: batches with the column "shard", none of them empty.
+        second: other batches with the same columns.
+    """
+    one, other = next(first, None), next(second, None)
+    while one is not None and other is not None:
+        bound = min(one["shard"][-1].as_py(), other["shard"][-1].as_py())
+        (low, one), (high, other) = _cut(one, bound, first), _cut(other, bound, second)
+        yield pa.concat_batches([low, high]).sort_by("shard")
+    for rest, following in ((one, first), (other, second)):
+        if rest is not None:
+            yield rest
+            yield from following
+
+
+def _cut(
+    rows: pa.RecordBatch, bound: str, following: Iterator[pa.RecordBatch]
+) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+    """Return the rows up to a shard, and the rows after it or, if there are none, the next batch."""
+    count = pc.sum(pc.less_equal(rows["shard"], bound)).as_py()
+    return rows[:count], rows[count:] if count < len(rows) else next(following, None)

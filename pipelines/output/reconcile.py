@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.errors import PipelineError
+from pipelines.output.compaction import compact, keep_only, remove_entries, remove_files
 from pipelines.output.digest_set import DigestSet, Sizes, digests_of, pages
 from pipelines.output.layout import TABLES, table_ending, table_path
 from pipelines.output.manifest import (
@@ -23,15 +24,11 @@ from pipelines.output.manifest import (
     committed_names,
     entry_rows,
     find_done,
-    fold,
     is_shard_name,
-    keep_only,
     loose_names,
     output_sizes,
     planned,
     read_entries,
-    remove_entries,
-    remove_files,
     shard_keys,
 )
 from pipelines.storage import join, names_in, remove_scratch
@@ -129,7 +126,7 @@ def _find_done(output: str, before_removal: Callable[[], None]) -> OutputContent
     """
     while True:
         try:
-            fold(output)
+            compact(output)
             return find_done(output)
         except PipelineError as error:
             if error.code != "output.damaged" or isinstance(error.__cause__, OtherVersion):

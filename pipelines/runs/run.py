@@ -16,9 +16,10 @@ from pipelines.jobs.base import CorpusJob, ShardJob
 from pipelines.jobs.prepare_training import AnnotatedJob
 from pipelines.jobs.reject_limit import MaxRejects
 from pipelines.jobs.tag import TagJob
-from pipelines.output.job_identity import FILES, claim, take
+from pipelines.output.compaction import compact
+from pipelines.output.job_identity import FILES, acquire, write_identity
 from pipelines.output.layout import TABLES, table_ending, tables_of
-from pipelines.output.manifest import fold, identity_digest, make_folders
+from pipelines.output.manifest import identity_digest, make_folders
 from pipelines.output.overwrite import refuse_inputs, refuse_overwrite
 from pipelines.output.pending_shards import SKIPPED, PendingShards, find_pending
 from pipelines.output.reconcile import remove_uncommitted, remove_unknown_files
@@ -132,7 +133,7 @@ class _Run:
             self._do(work, lease)
             lease.check()
             remove_unknown_files(output, work.known)
-            fold(output)
+            compact(output)
             values = describe_run(output, work, self.counts, self.job, identity, started, self.line)
             if (missing := values["this_run"]["shards_left"]) and not self.stopped:
                 reason = f"{missing:,} shards were finished, and their entries are gone"
@@ -153,7 +154,7 @@ class _Run:
     def _find_work(self) -> PendingShards:
         job, output, identity = self.job, self.output, self.identity
         digest = identity_digest(identity)
-        claim(output, identity, job.force)
+        acquire(output, identity, job.force)
         make_folders(output, tables_of(identity))
         shards = self.work.shards(output, digest)
 
@@ -162,7 +163,7 @@ class _Run:
             # The folder changes its job only after the inputs were validated, and before rows are removed: after an
             # interruption the remaining rows are recognised as those of another job.
             if job.force:
-                take(output, identity)
+                write_identity(output, identity)
 
         work = find_pending(
             output, shards, identity, digest, prune=job.prune, force=job.force, before_removal=before_removal

@@ -13,17 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import PipelineError
-from pipelines.output import job_identity as claiming
-from pipelines.output import manifest, plan_file
-from pipelines.output import manifest_table as folded
+from pipelines.output import compaction, job_identity, manifest, manifest_table, plan_file
+from pipelines.output.compaction import compact
 from pipelines.output.digest_set import DigestSet, Sizes, digests_of
-from pipelines.output.job_identity import claim, take
+from pipelines.output.job_identity import acquire, write_identity
 from pipelines.output.layout import TAG_TABLES, table_path
 from pipelines.output.manifest import (
     committed_entry,
     committed_names,
     find_done,
-    fold,
     identity_digest,
     make_folders,
     read_entries,
@@ -40,9 +38,9 @@ NAMES = st.lists(st.sampled_from([f"n{number}" for number in range(40)]))
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(manifest, "COMPACT_AT", 2)
+    monkeypatch.setattr(compaction, "COMPACT_AT", 2)
     monkeypatch.setattr(manifest, "_READ_AT_ONCE", 3)
-    monkeypatch.setattr(folded, "GROUP_ROWS", 4)
+    monkeypatch.setattr(manifest_table, "GROUP_ROWS", 4)
 
 
 def loose(output):
@@ -52,10 +50,12 @@ def loose(output):
 def run(output, shards, identity=IDENTITY, **options):
     """What a run does but for tagging."""
     job = identity_digest(identity)
-    claim(output, identity, options.get("force", False))
+    acquire(output, identity, options.get("force", False))
     make_folders(output)
     options = {"prune": False, "force": False, **options}
-    work = find_pending(output, shards, identity, job, before_removal=lambda: take(output, identity), **options)
+    work = find_pending(
+        output, shards, identity, job, before_removal=lambda: write_identity(output, identity), **options
+    )
     for shard, reason in work.shards():
         if reason != SKIPPED:
             finish(output, shard, job)
@@ -97,9 +97,9 @@ def test_entries_read_the_same_from_files_and_from_the_table(root):
     entries = finish_all(root, shards)
     before = list(read_entries(root))
     assert before == sorted(entries, key=lambda entry: entry.shard)
-    fold(root)
+    compact(root)
     assert loose(root) == []
-    assert pq.ParquetFile(folded.open_input(folded.table_file(root))).num_row_groups > 3
+    assert pq.ParquetFile(manifest_table.open_input(manifest_table.table_file(root))).num_row_groups > 3
     assert list(read_entries(root)) == before
     assert list(committed_names(root)) == [entry.shard for entry in before]
     assert [committed_entry(root, entry.shard) for entry in before] == before
@@ -119,29 +119,29 @@ def test_tables_and_files_merge_in_order(root, seed):
             finish(root, shard)
         names = {*names_in(join(root, TAG_TABLES[0].name), ".parquet")}
         assert [entry.shard for entry in read_entries(root)] == sorted(names), step
-        fold(root)
+        compact(root)
         assert [entry.shard for entry in read_entries(root)] == sorted(names), step
         assert len(find_done(root).done) == len(names)
 
 
 def test_few_entries_stay_files(root):
     finish_all(root, [a_shard("/in/a.jsonl"), a_shard("/in/b.jsonl")])
-    fold(root)
+    compact(root)
     assert len(loose(root)) == 2
-    assert not exists(folded.table_file(root))
+    assert not exists(manifest_table.table_file(root))
 
 
 def test_an_entry_that_is_a_file_counts_for_more_than_the_table(root):
     shards = [a_shard(f"/in/{number}.jsonl") for number in range(9)]
     finish_all(root, shards)
-    fold(root)
+    compact(root)
     newer = replace(an_entry(shards[4]), labels={"place": 7})
     manifest.commit(root, newer)
     assert committed_entry(root, shards[4].name) == newer
     assert [entry for entry in read_entries(root) if entry.shard == shards[4].name] == [newer]
     for shard in shards[:3]:
         finish(root, shard)
-    fold(root)
+    compact(root)
     assert committed_entry(root, shards[4].name) == newer
     assert len(list(read_entries(root))) == 9
 
@@ -149,7 +149,7 @@ def test_an_entry_that_is_a_file_counts_for_more_than_the_table(root):
 def test_paths_that_are_no_utf8_survive_the_table(root):
     shards = [a_shard(f"/in/{number}\udcff.txt", files=("a\udce4", "ü 😀")) for number in range(5)]
     entries = finish_all(root, shards)
-    fold(root)
+    compact(root)
     assert sorted(read_entries(root), key=str) == sorted(entries, key=str)
     work = run(root, [*shards[1:], a_shard("/in/0\udcff.txt", content="2", files=("a\udce4", "b"))])
     assert work.state.superseded == 1
@@ -177,7 +177,7 @@ def test_outputs_are_held_against_the_table(root, lost, how):
 def test_a_table_that_is_none_is_named(tmp_path, what):
     output = str(tmp_path)
     finish_all(output, [a_shard(f"/in/{number}.jsonl") for number in range(9)])
-    fold(output)
+    compact(output)
     path = tmp_path / "manifest" / "entries.parquet"
     if what == "damage":
         path.write_bytes(path.read_bytes()[:-9])
@@ -191,16 +191,16 @@ def test_a_table_that_is_none_is_named(tmp_path, what):
 def test_a_lost_job_file_is_restored_from_the_table(root):
     shards = [a_shard(f"/in/{number}.jsonl") for number in range(9)]
     finish_all(root, shards)
-    fold(root)
+    compact(root)
     with pytest.raises(PipelineError, match=r"(?s)output.other_job.*job digest"):
-        claim(root, {**IDENTITY, "model": "other"})
-    claim(root, IDENTITY)
+        acquire(root, {**IDENTITY, "model": "other"})
+    acquire(root, IDENTITY)
     assert exists(join(root, "job.json"))
 
 
 def test_a_table_alone_is_not_somebody_elses(root):
     finish_all(root, [a_shard(f"/in/{number}.jsonl") for number in range(9)])
-    fold(root)
+    compact(root)
     for table in TAG_TABLES:
         for name in list(names_in(join(root, table.name), "")):
             remove(join(root, table.name, name))
@@ -261,13 +261,13 @@ def crashing(monkeypatch, step, work):
         return do
 
     with monkeypatch.context() as patch, contextlib.suppress(Crash):
-        for module in (manifest, claiming, made):
+        for module in (manifest, job_identity, made):
             patch.setattr(module, "publish_bytes", counted(publish_bytes))
-        for module in (plan_file, folded):
+        for module in (plan_file, manifest_table):
             patch.setattr(module, "publish", counted(publish))
-        for module in (manifest, folded):
+        for module in (compaction, manifest_table):
             patch.setattr(module, "remove", counted(remove))
-        patch.setattr(manifest, "_REMOVERS", 1)
+        patch.setattr(compaction, "_REMOVERS", 1)
         work()
     return bool(died)
 
@@ -290,7 +290,7 @@ def copies(request, tmp_path, monkeypatch):
     make_folder(output)
     run(output, OLD)
     if request.param:
-        fold(output)
+        compact(output)
         finish(output, OLD[0])  # in both
     remove(table_path(output, "documents", OLD[4].name))
     publish_bytes(table_path(output, "documents", "half-00000-0123456789abcdef"), b"left by a crash")
@@ -348,7 +348,7 @@ def test_force_does_all_anew(root):
 
 def test_what_is_not_committed_is_cleared(root):
     finish_all(root, OLD)
-    fold(root)
+    compact(root)
     finish(root, NEW[2])
     half = table_path(root, "annotations", NEW[3].name)
     publish_bytes(half, b"half")
@@ -373,7 +373,7 @@ def test_reading_goes_on_while_another_process_moves_entries(root, monkeypatch):
     expected = list(read_entries(root))
     reading = read_entries(root)
     first = next(reading)
-    fold(root)
+    compact(root)
     assert [first, *reading] == expected
 
 
@@ -386,26 +386,26 @@ def test_an_entry_of_another_version_is_named(root):
 
 def moved_between(output, monkeypatch):
     """Let another process move the entries between the listing of files and the opening of the table."""
-    batches = folded.batches
+    batches = manifest_table.batches
 
     def then(output, columns):
-        monkeypatch.setattr(folded, "batches", batches)
-        fold(output)
+        monkeypatch.setattr(manifest_table, "batches", batches)
+        compact(output)
         yield from batches(output, columns)
 
-    monkeypatch.setattr(folded, "batches", then)
+    monkeypatch.setattr(manifest_table, "batches", then)
 
 
 def test_nothing_is_missed_while_another_process_moves_entries(root, monkeypatch):
     finish_all(root, OLD[:5])
-    fold(root)
+    compact(root)
     finish_all(root, OLD[3:])
     expected = list(read_entries(root))
     monkeypatch.setattr(manifest, "_HELD_BYTES", 10)
     for number, read in enumerate((read_entries, committed_names, lambda output: find_done(output).done.keys)):
         output = join(root, str(number))
         finish_all(output, OLD[:5])
-        fold(output)
+        compact(output)
         finish_all(output, OLD[3:])
         moved_between(output, monkeypatch)
         assert len(list(read(output))) == len(OLD), number
@@ -438,7 +438,7 @@ def assert_entries_are_whole(output):
 
 def test_what_a_dead_driver_and_its_workers_left_goes(root):
     finish_all(root, OLD)
-    fold(root)
+    compact(root)
     finish(root, NEW[2])
     publish_bytes(table_path(root, "rejects", NEW[3].name), b"of a dead driver's worker")
     mine = join(root, "todo-list.jsonl"), join(root, "failures", "mine.json"), join(root, "rejects", "mine.parquet")

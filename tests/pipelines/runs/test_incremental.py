@@ -16,7 +16,7 @@ from pipelines.engines import failure
 from pipelines.errors import PipelineError
 from pipelines.jobs.reject_limit import MaxRejects
 from pipelines.jobs.tag import TagJob
-from pipelines.output import manifest
+from pipelines.output import compaction, manifest
 from pipelines.output import pending_shards as work
 from pipelines.output import reconcile as reconciling
 from pipelines.runs import run as running
@@ -104,7 +104,7 @@ def test_prune_removes_rows_of_inputs_that_are_gone(corpus, tmp_path, tiny_bundl
 
 
 def test_force_replaces_the_rows_of_another_job(corpus, tmp_path, tiny_bundle, monkeypatch):
-    monkeypatch.setattr(manifest, "COMPACT_AT", 2)
+    monkeypatch.setattr(compaction, "COMPACT_AT", 2)
     out = tmp_path / "out"
     tag([corpus / "*"], out, tiny_bundle, **SMALL)
     with pytest.raises(PipelineError, match=r"output.other_job"):
@@ -372,7 +372,7 @@ def test_a_file_that_can_not_be_read_is_a_reject(tmp_path, tiny_bundle):
 
 
 def test_entries_in_the_table_change_nothing(corpus, tmp_path, tiny_bundle, monkeypatch):
-    monkeypatch.setattr(manifest, "COMPACT_AT", 2)
+    monkeypatch.setattr(compaction, "COMPACT_AT", 2)
     out = tmp_path / "out"
     tag([corpus / "*"], out, tiny_bundle, **SMALL)
     assert [path.name for path in (out / "manifest").iterdir()] == ["entries.parquet"]

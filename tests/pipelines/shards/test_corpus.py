@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.errors import PipelineError
 from pipelines.jobs.tag import TagJob
-from pipelines.output.job_identity import claim
+from pipelines.output.job_identity import acquire
 from pipelines.output.manifest import find_done, identity_digest, make_folders, read_entries
 from pipelines.processes.isolated import isolate
 from pipelines.shards import corpus as sharding
@@ -44,7 +44,7 @@ def job(tmp_path, tiny_bundle):
     def make(records, **options):
         given = TagJob(input=["x"], output=str(tmp_path / "out"), model=str(tiny_bundle), **options)
         make_folders(given.output)
-        claim(given.output, given.identity(info))
+        acquire(given.output, given.identity(info))
         (shard,) = shards(write_jsonl(tmp_path / "in.jsonl", records))
         return shard, given.task(info, identity_digest(given.identity(info)))
 

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.errors import PipelineError
 from pipelines.jobs.tag import TagJob
-from pipelines.output.job_identity import claim
+from pipelines.output.job_identity import acquire
 from pipelines.output.manifest import identity_digest, make_folders
 from pipelines.processes.exit_codes import EXIT_MEMORY, EXIT_STUCK
 from pipelines.shards import worker
@@ -25,7 +25,7 @@ def work(tmp_path, tiny_bundle):
     info = read_info(tiny_bundle)
     job = TagJob(input=["x"], output=str(tmp_path / "out"), model=str(tiny_bundle))
     make_folders(job.output)
-    claim(job.output, job.identity(info))
+    acquire(job.output, job.identity(info))
     (shard,) = shards(write_jsonl(tmp_path / "in.jsonl", documents(20)))
     return shard, job.task(info, identity_digest(job.identity(info)))
 
