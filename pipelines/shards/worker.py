@@ -69,7 +69,7 @@ def facts(task: Task) -> dict[str, str]:
         return {"device": "cpu"}
 
     from spanmarker_core.bundle.config import describe_gate
-    from spanmarker_core.inference.tagger import BATCH_TOKENS
+    from spanmarker_core.inference.scorer import BATCH_TOKENS
 
     return {
         "device": str(model.device),

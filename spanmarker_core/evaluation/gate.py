@@ -8,7 +8,8 @@ import numpy as np
 
 from spanmarker_core.data import Sentence
 from spanmarker_core.data.windows import pack_annotated
-from spanmarker_core.inference.tagger import ScoredBatch, Tagger
+from spanmarker_core.inference.scorer import ScoredBatch
+from spanmarker_core.inference.tagger import Tagger
 from spanmarker_core.models.gate import least_probability
 from spanmarker_core.spans.decoding import Candidates, decode
 from spanmarker_core.windows.packer import Windows

@@ -19,7 +19,8 @@ from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.representations.span_features import RATIOS, neighbours, pair_cosines, span_features
 from spanmarker_core.inference.batching import BatchPlan, run_batches
-from spanmarker_core.inference.tagger import BATCH_TOKENS, Tagger
+from spanmarker_core.inference.scorer import BATCH_TOKENS
+from spanmarker_core.inference.tagger import Tagger
 from spanmarker_core.spans.candidates import Spans, candidate_spans
 from spanmarker_core.windows.packer import Windows
 

@@ -7,7 +7,8 @@ import pytest
 
 from pipelines.pages.figures import decimal
 from pipelines.report.representations import publish_representations, to_markdown
-from spanmarker_core.evaluation.representations.representations import of_sample, of_templates
+from spanmarker_core.evaluation.representations.cosines import of_templates
+from spanmarker_core.evaluation.representations.representations import of_sample
 from spanmarker_core.evaluation.representations.span_features import RATIOS
 from spanmarker_core.evaluation.representations.span_sample import SpanSample
 from tests.pipelines.pages.browser import DESK, PHONE, assert_sound, opened

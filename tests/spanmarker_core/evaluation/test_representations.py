@@ -17,16 +17,8 @@ from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.representations import span_sample
-from spanmarker_core.evaluation.representations.representations import (
-    LEVELS,
-    analyse,
-    class_cosines,
-    of_classes,
-    of_overlaps,
-    of_sample,
-    of_templates,
-    principal,
-)
+from spanmarker_core.evaluation.representations.cosines import class_cosines, of_classes, of_overlaps, of_templates
+from spanmarker_core.evaluation.representations.representations import LEVELS, analyse, of_sample, principal
 from spanmarker_core.evaluation.representations.span_features import (
     NEAR,
     RATIOS,

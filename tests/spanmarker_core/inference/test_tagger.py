@@ -214,10 +214,10 @@ def test_other_faults_are_not_taken_for_want_of_memory(tiny, monkeypatch):
 _LIMITED = """
 import json, resource, sys, torch
 from spanmarker_core import load
-from spanmarker_core.inference import tagger
+from spanmarker_core.inference import scorer
 torch.set_num_threads(1)
 model = load(sys.argv[1])
-tagger.BATCH_TOKENS["cpu"] = 1 << 18
+scorer.BATCH_TOKENS["cpu"] = 1 << 18
 text = sys.stdin.read()
 model.tag_text([text[:5000]])
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
