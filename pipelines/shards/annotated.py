@@ -79,9 +79,9 @@ def prepare_annotated(
         for batch in tally.timed_each("read", batches):
             tally.counts["read"] += len(batch.documents) + sum(reject.n_documents for reject in batch.rejects)
             for part in work.parts(batch):
-                for step in work.runs(part):
+                for step, rows in work.runs(part):
                     with tally.timed("write"):
-                        samples.write(step.samples)
+                        samples.write(rows)
                     if progress is not None:
                         progress(len(part.group.documents) if step.last else 0, *part.group.untold(step))
                 work.finish(part, writers)
@@ -166,15 +166,15 @@ class _AnnotatedShard:
         with self.tally.timed("align"):
             aligned = align(documents, encoded, self.task.entity_max_length)
         group = DocumentBatch(inputs, [])
-        group.n_sentences += np.bincount(group.places(rows), minlength=len(documents))
+        group.n_sentences += np.bincount(group.places(rows["document_id"]), minlength=len(documents))
         return _Part(group, encoded, aligned, [])
 
-    def runs(self, part: _Part) -> Iterator[PackedBatch]:
-        """Yield the windows of a part with their gold entities."""
+    def runs(self, part: _Part) -> Iterator[tuple[PackedBatch, pa.RecordBatch]]:
+        """Yield the windows of a part, and their rows with gold entities."""
         group, limit = part.group, self.task.entity_max_length
         for run in self.tally.timed_each("pack", pack_runs(part.encoded, self.packing.packer, self.packing.context)):
             failures = {document_id: describe(error) for document_id, error in run.failures.items()}
-            samples = PackedBatch(group, run.samples, failures, run.last).arrive()
+            samples = (step := PackedBatch(group, run.samples, failures, run.last)).arrive()
             with self.tally.timed("align"):
                 rows, beyond = with_gold(samples, part.encoded, part.aligned.gold, limit)
             room = f"{self.packing.packer.capacity} tokens of text in a window have no room for its words"
@@ -188,8 +188,8 @@ class _AnnotatedShard:
                     }
                 )
             )
-            group.count(rows)
-            yield PackedBatch(group, rows, {}, run.last)
+            group.count(samples)
+            yield step, rows
 
     def finish(self, part: _Part, writers: dict[str, TableWriter]) -> None:
         """Write and count the results of a part; annotations of rejected documents do not count."""

@@ -37,8 +37,9 @@ from pipelines.shards.prefetch import prefetch
 from pipelines.shards.sample_files import sample_writer, steps
 from pipelines.shards.stats import ShardStats
 from pipelines.shards.tables import documents_table, rejects_table
-from pipelines.stages.pack import Encoded, document_edges, encode, pack_runs
+from pipelines.stages.pack import Encoded, encode, pack_runs
 from pipelines.stages.read import ReadBatch, batched, read, read_records
+from pipelines.stages.samples import Samples, document_edges
 from pipelines.stages.split import split
 from pipelines.stages.tag import tag
 from pipelines.stages.write import TableWriter, table_writer
@@ -232,11 +233,11 @@ def try_documents(documents: pa.RecordBatch, task: Task, model: Any) -> Iterator
             yield from try_samples([run.samples], task, model)
 
 
-def try_samples(samples: Sequence[pa.RecordBatch], task: TagTask, model: Any) -> Iterator[str]:
+def try_samples(samples: Sequence[Samples], task: TagTask, model: Any) -> Iterator[str]:
     """Tag samples and discard the result.
 
     Args:
-        samples: SAMPLES rows of one document each.
+        samples: the windows of one document each.
         task: the shard task.
         model: the loaded model.
 
@@ -244,17 +245,17 @@ def try_samples(samples: Sequence[pa.RecordBatch], task: TagTask, model: Any) ->
         The name of the stage as it begins.
     """
     yield "tag"
-    tag(pa.concat_batches(samples), model, task.decoder, task.threshold)
+    tag(Samples.concatenate(samples), model, task.decoder, task.threshold)
 
 
 def _reject_killers(step: PackedBatch, careful: CarefulAttempt) -> None:
     """Reject the documents of a packed batch with windows that end the process that tags them."""
     group, samples = step.group, step.arrive()
-    edges = document_edges(samples["document_id"])
-    parts = [samples.slice(start, end - start) for start, end in pairwise(edges.tolist())]
+    edges = document_edges(samples.document_ids)
+    parts = [samples.take(np.arange(start, end)) for start, end in pairwise(edges.tolist())]
     for start, _, killed in careful.sorted_out(parts, try_samples):
         if killed is not None:
-            group.reject(int(group.places(parts[start])[0]), killed.stage, ENDS_PROCESS, str(killed))
+            group.reject(int(group.places(parts[start].document_ids)[0]), killed.stage, ENDS_PROCESS, str(killed))
 
 
 def _encoded(
@@ -269,7 +270,7 @@ def _encoded(
         with tally.timed("encode"):
             encoded = encode(sentences, packer)
         group = DocumentBatch(documents, [])
-        group.n_sentences += np.bincount(group.places(sentences), minlength=len(documents))
+        group.n_sentences += np.bincount(group.places(sentences["document_id"]), minlength=len(documents))
         return group, encoded
 
     rejects = batch.rejects
@@ -287,16 +288,16 @@ def _encoded(
 def _tag_run(step: PackedBatch, task: TagTask, model: Any) -> None:
     """Tag a packed batch and add the annotations to its documents; a document that fails is rejected as a whole."""
     group, samples = step.group, step.arrive()
-    edges = document_edges(samples["document_id"])
+    edges = document_edges(samples.document_ids)
 
     def work(start: int, end: int) -> pa.RecordBatch:
-        first, last = int(edges[start]), int(edges[end])
-        return tag(samples.slice(first, last - first), model, task.decoder, task.threshold)
+        part = samples if end - start == len(edges) - 1 else samples.take(np.arange(edges[start], edges[end]))
+        return tag(part, model, task.decoder, task.threshold)
 
     for start, _, outcome in isolate(len(edges) - 1, work):
         if isinstance(outcome, Exception):
             check_model(model, task)
-            place = int(group.places(samples.slice(edges[start], 1))[0])
+            place = int(group.places(samples.document_ids.slice(edges[start], 1))[0])
             code = "out_of_memory" if is_out_of_memory(outcome) else "tag_failed"
             group.reject(place, "tag", code, describe(outcome))
         else:

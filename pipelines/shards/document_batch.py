@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.stages.records import RAW_BYTES, Reject
+from pipelines.stages.samples import Samples
 from pipelines.stages.tag import numbered
 from schemas import ANNOTATIONS
 
@@ -42,13 +43,13 @@ class DocumentBatch:
             np.zeros(len(self.documents), np.int64) for _ in range(4)
         )
 
-    def places(self, rows: pa.RecordBatch) -> np.ndarray:
-        """Return the position of each row's document.
+    def places(self, ids: pa.Array) -> np.ndarray:
+        """Return the positions of documents.
 
         Args:
-            rows: rows with `document_id`.
+            ids: their ids.
         """
-        return pc.index_in(rows["document_id"], value_set=self.documents["document_id"]).to_numpy(zero_copy_only=False)
+        return pc.index_in(ids, value_set=self.documents["document_id"]).to_numpy(zero_copy_only=False)
 
     def alive(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of documents that are not rejected.
@@ -56,9 +57,18 @@ class DocumentBatch:
         Args:
             rows: rows with `document_id`.
         """
-        if not self.rejected:
-            return rows
-        return rows.filter(pa.array(~np.isin(self.places(rows), list(self.rejected))))
+        return rows.filter(pa.array(self._are_alive(rows["document_id"]))) if self.rejected else rows
+
+    def alive_samples(self, samples: Samples) -> Samples:
+        """Return the windows of documents that are not rejected.
+
+        Args:
+            samples: windows of these documents.
+        """
+        return samples.take(np.flatnonzero(self._are_alive(samples.document_ids))) if self.rejected else samples
+
+    def _are_alive(self, ids: pa.Array) -> np.ndarray:
+        return ~np.isin(self.places(ids), list(self.rejected))
 
     def reject(self, place: int, stage: str, code: str, message: str) -> None:
         """Reject a document, unless it is already rejected.
@@ -71,26 +81,23 @@ class DocumentBatch:
         """
         self.rejected.setdefault(place, reject_of(self.documents, place, stage, code, message))
 
-    def count(self, samples: pa.RecordBatch) -> None:
+    def count(self, samples: Samples) -> None:
         """Add the windows and words of samples to the counts.
 
         Args:
-            samples: SAMPLES rows of these documents.
+            samples: windows of these documents.
         """
-        places, size = self.places(samples), len(self.documents)
-        tagged = samples["word_tag"]
-        word_places = places[pc.list_parent_indices(tagged).to_numpy()]
-        own = tagged.flatten().to_numpy(zero_copy_only=False)
-        long = samples["word_long"].flatten().to_numpy(zero_copy_only=False)
+        places, size, windows = self.places(samples.document_ids), len(self.documents), samples.windows
+        word_places, own = np.repeat(places, np.diff(windows.word_offsets)), windows.word_tag
         self.n_windows += np.bincount(places, minlength=size)
         self.n_words += np.bincount(word_places[own], minlength=size)
-        self.n_long_words += np.bincount(word_places[own & long], minlength=size)
+        self.n_long_words += np.bincount(word_places[own & windows.word_long], minlength=size)
 
     def untold(self, step: "PackedBatch") -> tuple[int, int]:
         """Return the words counted and the bytes of text processed since the last call.
 
         Call it after each packed batch. Words of documents that have been rejected in the meantime are subtracted.
-        Bytes are approximated by the batch's windows; the last batch adds the remainder.
+        Bytes are approximated by the characters of the batch's windows; the last batch adds the remainder.
 
         Args:
             step: the packed batch.
@@ -98,7 +105,7 @@ class DocumentBatch:
         alive = np.ones(len(self.documents), bool)
         alive[list(self.rejected)] = False
         words, total = int(self.n_words[alive].sum()), self.documents["text"].nbytes
-        n_bytes = total if step.last else min(self.told[1] + step.samples["text"].nbytes, total)
+        n_bytes = total if step.last else min(self.told[1] + sum(map(len, step.samples.texts)), total)
         before, self.told = self.told, (words, n_bytes)
         return words - before[0], n_bytes - before[1]
 
@@ -108,7 +115,7 @@ class DocumentBatch:
         The text of every row is compared with the document's characters; a document with a wrong row is rejected.
         """
         found = self.alive(pa.concat_batches([ANNOTATIONS.empty(), *self.annotations]))
-        places = self.places(found)
+        places = self.places(found["document_id"])
         texts = self.documents["text"].to_pylist()
         starts, ends = found["char_start"].to_pylist(), found["char_end"].to_pylist()
         slices = [texts[place][start:end] for place, start, end in zip(places, starts, ends, strict=True)]
@@ -125,22 +132,22 @@ class PackedBatch:
 
     Attributes:
         group: the documents.
-        samples: SAMPLES rows: the windows.
+        samples: the windows.
         failures: error messages of documents that lack windows here, by document id.
         last: whether this is the last chunk of the documents.
     """
 
     group: DocumentBatch
-    samples: pa.RecordBatch
+    samples: Samples
     failures: dict[str, str]
     last: bool
 
-    def arrive(self) -> pa.RecordBatch:
+    def arrive(self) -> Samples:
         """Reject the documents that could not be packed; return the windows of documents that are not rejected."""
         for document_id, message in self.failures.items():
             place = pc.index(self.group.documents["document_id"], document_id).as_py()
             self.group.reject(place, "pack", "pack_failed", message)
-        return self.group.alive(self.samples)
+        return self.group.alive_samples(self.samples)
 
 
 def reject_of(documents: pa.RecordBatch, place: int, stage: str, code: str, message: str) -> Reject:

@@ -23,6 +23,7 @@ from pipelines.shards.document_batch import DocumentBatch, PackedBatch
 from pipelines.shards.stats import ShardStats
 from pipelines.stages.read import INPUTS
 from pipelines.stages.records import Reject, clean
+from pipelines.stages.samples import rows_of, samples_of
 from pipelines.stages.write import named, output_of
 from pipelines.storage import open_input, publish, read_range, resolve, writing
 from pipelines.storage.urls import is_local
@@ -115,7 +116,7 @@ class SampleWriter:
         for place in step.group.rejected:
             self._failed.setdefault(place, self._run)
         mark = {_GROUP: str(self._group).encode(), _LAST: str(int(step.last)).encode()}
-        self._samples.write(step.samples, mark)
+        self._samples.write(rows_of(step.samples), mark)
         self._run += 1
         if step.last:
             self._inputs.write(_input_rows(step.group, self._failed))
@@ -178,7 +179,7 @@ def steps(shard: Shard, task: TagTask, tally: ShardStats) -> Iterator[PackedBatc
                     group, failures = _group(inputs.get_batch(number))
                     tally.counts["read"] += len(group.documents) + sum(reject.n_documents for reject in group.rejects)
             last = metadata[_LAST] == b"1"
-            yield PackedBatch(group, batch, failures.get(run, {}), last)
+            yield PackedBatch(group, samples_of(batch), failures.get(run, {}), last)
             run, number = (0, number + 1) if last else (run + 1, number)
 
 

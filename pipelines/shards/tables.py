@@ -23,7 +23,7 @@ def documents_table(group: DocumentBatch, annotations: pa.RecordBatch, done: str
         "n_words": group.n_words,
         "n_long_words": group.n_long_words,
         "n_windows": group.n_windows,
-        "n_entities": np.bincount(group.places(annotations), minlength=count),
+        "n_entities": np.bincount(group.places(annotations["document_id"]), minlength=count),
     }
     alive = np.ones(count, bool)
     alive[list(group.rejected)] = False

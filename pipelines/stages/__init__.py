@@ -1,1 +1,1 @@
-"""The stages: read, split, pack, align, tag, write. They work on Arrow record batches and never call an engine."""
+"""The stages: read, split, pack, align, tag, write. They work on batches in memory and never call an engine."""

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines.stages.pack import Encoded
 from pipelines.stages.records import clean
-from pipelines.stages.tag import windows_of
+from pipelines.stages.samples import Samples, document_edges, rows_of
 from schemas import ANNOTATED_SAMPLES
 from spanmarker_core.arrays.ragged import ragged_offsets
 from spanmarker_core.data.records import Sentence, Span, range_problem
-from spanmarker_core.spans.candidates import count_candidates
+from spanmarker_core.spans.candidates import count_candidates, place_entities
+from spanmarker_core.windows.packer import Windows
 
 #: Characters kept of an annotation's text.
 _TEXT = 1000
@@ -245,12 +245,12 @@ def problem(record: dict[str, Any], code: str, message: str) -> dict[str, Any]:
 
 
 def with_gold(
-    samples: pa.RecordBatch, encoded: Encoded, gold: Sequence[GoldEntity], entity_max_length: int
+    samples: Samples, encoded: Encoded, gold: Sequence[GoldEntity], entity_max_length: int
 ) -> tuple[pa.RecordBatch, list[GoldEntity]]:
     """Add the gold entities to windows.
 
     Args:
-        samples: SAMPLES rows, some of the windows of `encoded`.
+        samples: some of the windows of `encoded`.
         encoded: all sentences.
         gold: all entities that may be in these windows, sorted by position.
         entity_max_length: words of the longest candidate span.
@@ -258,54 +258,38 @@ def with_gold(
     Returns:
         ANNOTATED_SAMPLES rows, and the gold entities that begin in these windows and extend beyond them.
     """
-    windows = windows_of(samples)
-    places = _places(samples, encoded)
-    owned = np.flatnonzero(windows.word_tag)
-    owned = owned[np.argsort(places[owned], kind="stable")]
+    windows, schema = samples.windows, ANNOTATED_SAMPLES.schema
     first, last = (np.array([getattr(span, name) for span in gold], np.int64) for name in ("first", "last"))
-    at = np.searchsorted(places[owned], first)
-    here = np.flatnonzero(np.append(places[owned], -1)[np.minimum(at, len(owned))] == first)
-    word = owned[at[here]]
-    window = np.searchsorted(windows.word_offsets, word, "right") - 1
-    length = last[here] + 1 - first[here]
-    whole = word + length <= windows.word_offsets[window + 1]
-    beyond = [gold[number] for number in here[~whole]]
-    word, window, length, kept = word[whole], window[whole], length[whole], here[whole]
-    start = word - windows.word_offsets[window]
-    order = np.lexsort((kept, window))
-    counts = np.bincount(window, minlength=len(windows))
-    offsets = pa.array(ragged_offsets(counts))
-    labels = pa.array([gold[number].label for number in kept[order]], pa.large_string())
-    schema = ANNOTATED_SAMPLES.schema
-
-    def lists(name: str, values: pa.Array) -> pa.Array:
-        return pa.LargeListArray.from_arrays(offsets, values, type=schema.field(name).type)
-
+    placed = place_entities(windows, _positions(windows, encoded), first, last + 1 - first)
+    offsets = pa.array(ragged_offsets(np.bincount(placed.window, minlength=len(windows))))
+    lists = {
+        "gold_word_start": pa.array(placed.word_start),
+        "gold_word_end": pa.array(placed.word_end),
+        "gold_label": pa.array([gold[number].label for number in placed.entity.tolist()], pa.large_string()),
+    }
     rows = pa.RecordBatch.from_arrays(
         [
-            *samples.columns,
+            *rows_of(samples).columns,
             pa.array(np.diff(windows.token_offsets).astype(np.int32)),
             pa.array(count_candidates(windows, entity_max_length)),
-            lists("gold_word_start", pa.array(start[order].astype(np.int32))),
-            lists("gold_word_end", pa.array((start + length)[order].astype(np.int32))),
-            lists("gold_label", labels),
+            *(
+                pa.LargeListArray.from_arrays(offsets, values, type=schema.field(name).type)
+                for name, values in lists.items()
+            ),
         ],
         schema=schema,
     )
-    return rows, beyond
+    return rows, [gold[number] for number in placed.beyond.tolist()]
 
 
-def _places(samples: pa.RecordBatch, encoded: Encoded) -> np.ndarray:
-    """Return the position of each word of some windows, int64."""
-    rows = encoded.rows
-    ids = rows["document_id"].unique()
+def _positions(windows: Windows, encoded: Encoded) -> np.ndarray:
+    """Return the position of each word of some windows, int64 [n_words]."""
+    edges = document_edges(encoded.rows["document_id"])
+    sentences = encoded.rows["sentence_id"].to_numpy()
 
-    def keys(of: pa.RecordBatch, sentence_ids: np.ndarray, repeats: np.ndarray | int) -> np.ndarray:
-        documents = pc.index_in(of["document_id"], value_set=ids).to_numpy(zero_copy_only=False).astype(np.int64)
-        return (np.repeat(documents, repeats) << np.int64(32)) + sentence_ids
+    def keys(documents: np.ndarray, sentences: np.ndarray) -> np.ndarray:
+        return (documents.astype(np.int64) << np.int64(32)) + sentences
 
-    words = samples["word_sentence"]
-    sentences = words.flatten().to_numpy()
-    wanted = keys(samples, sentences, pc.list_value_length(words).to_numpy())
-    row = np.searchsorted(keys(rows, rows["sentence_id"].to_numpy(), 1), wanted)
-    return encoded.sentences.word_offsets[row] + samples["word_index"].flatten().to_numpy()
+    wanted = keys(np.repeat(windows.document, np.diff(windows.word_offsets)), windows.word_sentence)
+    row = np.searchsorted(keys(np.repeat(np.arange(len(edges) - 1), np.diff(edges)), sentences), wanted)
+    return encoded.sentences.word_offsets[row] + windows.word_index

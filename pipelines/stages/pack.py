@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas import SAMPLES
+from pipelines.processes.isolated import isolate
+from pipelines.stages.samples import Samples, document_edges, text_bounds
 from spanmarker_core.windows.encoded import EncodedSentence, EncodedSentences
 from spanmarker_core.windows.packer import Context, Packer, Windows
 from spanmarker_core.windows.plan import Plan
@@ -21,10 +22,8 @@ from spanmarker_core.windows.plan import Plan
 MAX_RUN_BYTES = 16 << 20
 #: Bytes of text per call of the tokenizer: its results take roughly a hundred times as much until they are packed.
 _MAX_ENCODE_BYTES = 256 << 10
-# Bytes per token, word and window: their columns of SAMPLES, and the arrays from which the columns are made.
+# Bytes per token, word and window: their arrays, and the columns of SAMPLES that may be made from these.
 _TOKEN_BYTES, _WORD_BYTES, _WINDOW_BYTES = 4, 80, 512
-
-WORD_COLUMNS = tuple(name for name in SAMPLES.schema.names if name.startswith("word_"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +44,13 @@ class WindowChunk:
     """Windows of consecutive sentences of a batch.
 
     Attributes:
-        samples: SAMPLES rows. All windows of a sentence are in one chunk, and so are all sentences of a window.
+        samples: the windows. All windows of a sentence are in one chunk, and so are all sentences of a window.
+            `windows.document` numbers the documents of the batch that have sentences.
         failures: errors of documents that lack windows here, by document id.
         last: whether this is the batch's last chunk.
     """
 
-    samples: pa.RecordBatch
+    samples: Samples
     failures: dict[str, Exception]
     last: bool
 
@@ -96,7 +96,7 @@ def pack_runs(
 ) -> Iterator[WindowChunk]:
     """Yield the windows of sentences in chunks of bounded size; at least one chunk, possibly empty.
 
-    The rows are the same as those of `pack`, wherever the chunks are cut: windows are planned and numbered over
+    The samples are the same as those of `pack`, wherever the chunks are cut: windows are planned and numbered over
     whole documents.
 
     Args:
@@ -115,37 +115,19 @@ def pack_runs(
         del samples, failures  # otherwise they would be kept alive while the next chunk is made
 
 
-def pack(sentences: pa.RecordBatch, packer: Packer, context: Context) -> pa.RecordBatch:
+def pack(sentences: pa.RecordBatch, packer: Packer, context: Context) -> Samples:
     """Pack sentences into windows, all at once. Only for texts known to be short; `pack_runs` bounds the memory.
 
     Args:
         sentences: SENTENCES rows, whole documents, each document's rows together and in order.
         packer: the bundle's packer.
         context: the text that a window shows around its sentence.
-
-    Returns:
-        SAMPLES rows, each document's together, in order.
     """
     runs = list(pack_runs(encode(sentences, packer), packer, context))
     for run in runs:
         for failure in run.failures.values():
             raise failure
-    return pa.concat_batches([run.samples for run in runs])
-
-
-def document_edges(ids: pa.Array) -> np.ndarray:
-    """Return the row at which each document begins, and the number of rows.
-
-    Args:
-        ids: the document id of each row; the rows of a document are together.
-
-    >>> document_edges(pa.array(["a", "a", "b"])).tolist()
-    [0, 2, 3]
-    """
-    if len(ids) == 0:
-        return np.zeros(1, np.int64)
-    new = pc.not_equal(ids.slice(1), ids.slice(0, len(ids) - 1)).to_numpy(zero_copy_only=False)
-    return np.concatenate([[0], np.flatnonzero(new) + 1, [len(ids)]])
+    return Samples.concatenate([run.samples for run in runs])
 
 
 def _costs(sentences: EncodedSentences, plan: Plan, packer: Packer) -> np.ndarray:
@@ -171,7 +153,7 @@ def _cuts(costs: np.ndarray, limit: int) -> Iterator[tuple[int, int]]:
 
 def _run(
     encoded: Encoded, packer: Packer, plan: Plan, edges: np.ndarray, reached: tuple[int, int]
-) -> tuple[pa.RecordBatch, dict[str, Exception], tuple[int, int]]:
+) -> tuple[Samples, dict[str, Exception], tuple[int, int]]:
     """Make the windows of a part of a plan.
 
     Args:
@@ -182,40 +164,29 @@ def _run(
         reached: index of the last document with windows, and its number of windows so far.
 
     Returns:
-        SAMPLES rows, errors by document id, and the new value of `reached`.
+        The samples, errors by document id, and the new value of `reached`.
     """
     ids = encoded.rows["document_id"]
-    parts, faults = _parts(encoded, packer, plan)
-    batches = []
-    for windows, texts in parts:
+    documents = np.unique(plan.document)
+
+    def work(start: int, end: int) -> tuple[Windows, list[str]]:
+        first, last = np.searchsorted(plan.document, [documents[start], documents[end - 1] + 1])
+        return _windows(encoded, packer, plan[first:last])
+
+    parts: list[Samples] = []
+    failures: dict[str, Exception] = {}
+    for start, _, outcome in isolate(len(documents), work):
+        if isinstance(outcome, Exception):
+            failures[ids[edges[documents[start]]].as_py()] = outcome
+            continue
+        windows, texts = outcome
         document = windows.document
         window_ids = np.arange(len(windows)) - np.searchsorted(document, document)
         window_ids[document == reached[0]] += reached[1]
         if len(windows):
             reached = int(document[-1]), int(window_ids[-1]) + 1
-        batches.append(_samples(ids.take(pa.array(edges[document])), window_ids, windows, texts))
-    failures = {ids[edges[document]].as_py(): error for document, error in faults.items()}
-    # Concatenation copies, even with a single batch.
-    samples = batches[0] if len(batches) == 1 else pa.concat_batches([SAMPLES.empty(), *batches])
-    return samples, failures, reached
-
-
-def _parts(
-    encoded: Encoded, packer: Packer, plan: Plan
-) -> tuple[list[tuple[Windows, list[str]]], dict[int, Exception]]:
-    """Return the windows of a part of a plan with their texts, and the errors by document.
-
-    If packing all documents fails, each half is tried, until the failing documents are alone.
-    """
-    try:
-        return [_windows(encoded, packer, plan)], {}
-    except Exception as error:
-        first, last = int(plan.document[0]), int(plan.document[-1])
-        if first == last:
-            return [], {first: error}
-        middle = int(np.searchsorted(plan.document, (first + last + 1) // 2))
-        halves = [_parts(encoded, packer, half) for half in (plan[:middle], plan[middle:])]
-        return halves[0][0] + halves[1][0], halves[0][1] | halves[1][1]
+        parts.append(Samples(windows, ids.take(pa.array(edges[document])), window_ids.astype(np.int32), texts))
+    return Samples.concatenate(parts), failures, reached
 
 
 def _windows(encoded: Encoded, packer: Packer, plan: Plan) -> tuple[Windows, list[str]]:
@@ -232,17 +203,21 @@ def _texts(rows: pa.RecordBatch, windows: Windows) -> list[str]:
 
     `word_sentence` is the index of a word's sentence in `rows`.
 
+    The text is rebuilt from the sentences, not cut from the document, so that comparing an entity's text with the
+    document's characters (`DocumentBatch.checked_annotations`) is an independent check of every offset on the way. It
+    also makes samples complete without their documents.
+
     The text ends with the window's words, because a sentence of several megabytes has thousands of windows. The
     characters between two sentences, which are missing from the rows' texts, become spaces.
     """
     if len(windows) == 0:
         return []
-    first, last = (windows.word_sentence[at] for at in _edge_words(windows))
+    first, last = (windows.word_sentence[at] for at in (windows.word_offsets[:-1], windows.word_offsets[1:] - 1))
     lowest, highest = int(first[0]), int(last[-1]) + 1
     rows = rows.slice(lowest, highest - lowest)
     sentences, starts = rows["text"].to_pylist(), rows["char_start"].to_numpy()
     gaps = np.append(0, starts[1:] - rows["char_end"].to_numpy()[:-1]).tolist()
-    begins, ends = ((bound - starts[first - lowest]).tolist() for bound in _text_bounds(windows))
+    begins, ends = ((bound - starts[first - lowest]).tolist() for bound in text_bounds(windows))
     texts = []
     for here, stop, begin, end in zip((first - lowest).tolist(), (last - lowest).tolist(), begins, ends, strict=True):
         pieces = [sentences[here]]
@@ -250,33 +225,3 @@ def _texts(rows: pa.RecordBatch, windows: Windows) -> list[str]:
             pieces += [" " * gaps[row], sentences[row]]
         texts.append("".join(pieces)[begin:end])
     return texts
-
-
-def _samples(document_ids: pa.Array, window_ids: np.ndarray, windows: Windows, texts: list[str]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [
-            document_ids,
-            pa.array(window_ids.astype(np.int32)),
-            pa.array(texts, pa.large_string()),
-            pa.array(_text_bounds(windows)[0]),
-            _lists(windows.token_offsets, windows.token_ids),
-            *(_lists(windows.word_offsets, getattr(windows, name)) for name in WORD_COLUMNS),
-        ],
-        schema=SAMPLES.schema,
-    )
-
-
-def _edge_words(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first and the last word of each window."""
-    return windows.word_offsets[:-1], windows.word_offsets[1:] - 1
-
-
-def _text_bounds(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the character at which each window's first word begins, and the one at which its last word ends."""
-    first, last = _edge_words(windows)
-    return windows.word_char_start[first], windows.word_char_end[last]
-
-
-def _lists(offsets: np.ndarray, values: np.ndarray) -> pa.LargeListArray:
-    item = pa.field("item", pa.from_numpy_dtype(values.dtype), nullable=False)
-    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values), type=pa.large_list(item))

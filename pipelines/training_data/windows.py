@@ -18,8 +18,7 @@ from pipelines.output.job_identity import identity_differences
 from pipelines.output.layout import TRAINING_TABLES, table_path, tables_of
 from pipelines.output.manifest import find_done, identity_digest, plan_path, planned, read_entries
 from pipelines.output.plan_file import plan_identity
-from pipelines.stages.pack import document_edges
-from pipelines.stages.tag import flat
+from pipelines.stages.samples import flat, windows_of
 from pipelines.storage import absolute, exists, open_input
 from pipelines.training_data.packing import packing_identity
 from pipelines.training_data.summary import AlignmentSummary
@@ -122,7 +121,7 @@ class PreparedWindows:
         """
         rows = self._rows(pool, _READ)
         rows = rows.filter(pa.array(rows["n_candidates"].to_numpy() > 0))
-        return _windows(rows), self._gold(rows)
+        return windows_of(rows), self._gold(rows)
 
     def names(self, windows: np.ndarray) -> list[str]:
         """Return for each window a name of the first sentence that it tags, such as "document d1, sentence 3".
@@ -227,24 +226,6 @@ def _opened(url: str, columns: tuple[str, ...]) -> Iterator[pa.ipc.RecordBatchFi
     fields = sorted(ANNOTATED_SAMPLES.schema.get_field_index(column) for column in columns)
     with open_input(url) as file:
         yield pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=fields))
-
-
-def _windows(rows: pa.RecordBatch) -> Windows:
-    """Return the windows of rows, with documents numbered in the order of the rows and without character ranges."""
-    edges = document_edges(rows["document_id"])
-    token_offsets, token_ids = flat(rows["token_ids"])
-    words = {name: flat(rows[name]) for name in _WORDS}
-    word_offsets = words[_WORDS[0]][0]
-    nowhere = np.full(int(word_offsets[-1]), -1, np.int64)
-    return Windows(
-        document=np.repeat(np.arange(len(edges) - 1, dtype=np.int32), np.diff(edges)),
-        token_offsets=token_offsets,
-        token_ids=token_ids,
-        word_offsets=word_offsets,
-        word_char_start=nowhere,
-        word_char_end=nowhere,
-        **{name: values for name, (_, values) in words.items()},
-    )
 
 
 def _context(identity: dict[str, str]) -> Context:

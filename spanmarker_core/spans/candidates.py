@@ -111,6 +111,63 @@ def count_candidates(windows: Windows, entity_max_length: int) -> np.ndarray:
     return np.diff(ragged_offsets(spans)[windows.word_offsets])
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Entities by the window that owns their first word.
+
+    Attributes:
+        entity: int64 [n], indices of the entities that are candidate spans of a window, by their places in the windows.
+        window: int64 [n], rising, the window of each.
+        word_start: int32 [n], its first word, counted in the window from 0.
+        word_end: int32 [n], one past its last word.
+        beyond: int64, rising, indices of the entities whose first word is owned by a window but which are not candidate
+            spans of it: the window or the sentence ends before them, or their first or last word has no token.
+    """
+
+    entity: np.ndarray
+    window: np.ndarray
+    word_start: np.ndarray
+    word_end: np.ndarray
+    beyond: np.ndarray
+
+
+def place_entities(windows: Windows, keys: np.ndarray, first: np.ndarray, length: np.ndarray) -> Placement:
+    """Find the window of each entity: the one that owns its first word. Entities of other windows are left out.
+
+    The words "a b c d" have the keys 7 to 10. Window 0 shows all and owns "a b", window 1 shows and owns "c d". Then
+    the entities "a b" (first 7, length 2) and "b c d" (8, 3) are in window 0, and "d" (10, 1) is in window 1.
+
+    Args:
+        windows: the windows.
+        keys: int64 [n_words], a number of each word, the same in all windows; entities are found by it.
+        first: int64 [n_entities], the key of the first word of each entity.
+        length: int64 [n_entities], words of each entity, at most the longest candidate span.
+    """
+    owned = np.flatnonzero(windows.word_tag)
+    owned = owned[np.argsort(keys[owned], kind="stable")]
+    at = np.searchsorted(keys[owned], first)
+    here = np.flatnonzero(np.append(keys[owned], np.iinfo(np.int64).min)[at] == first)
+    word = owned[at[here]]
+    window = np.searchsorted(windows.word_offsets, word, "right") - 1
+    last = word + length[here] - 1
+    whole = last < windows.word_offsets[window + 1]
+    last = np.where(whole, last, word)
+    has_token = windows.word_token_end > windows.word_token_start
+    # In its window a sentence is one run of words, so the last word is at this place or missing.
+    same_sentence = windows.word_sentence[last] == windows.word_sentence[word]
+    whole &= same_sentence & has_token[word] & has_token[last]
+    beyond, here, word, window, last = here[~whole], here[whole], word[whole], window[whole], last[whole]
+    order = np.lexsort((here, word))
+    offsets = windows.word_offsets[window]
+    return Placement(
+        entity=here[order],
+        window=window[order],
+        word_start=(word - offsets)[order].astype(np.int32),
+        word_end=(last + 1 - offsets)[order].astype(np.int32),
+        beyond=beyond,
+    )
+
+
 def sentence_runs(windows: Windows) -> np.ndarray:
     """Return the offsets of the runs of words of one sentence in one window, int64 [n_runs + 1].
 

@@ -12,7 +12,7 @@ from spanmarker_core.data import Sentence
 from spanmarker_core.data.summary import DataSummary, summarise
 from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
-from spanmarker_core.spans.candidates import count_candidates
+from spanmarker_core.spans.candidates import count_candidates, place_entities
 from spanmarker_core.windows.packer import Context, Packer, Windows
 
 
@@ -153,33 +153,16 @@ class SentenceWindows:
 
 
 def _gold(windows: Windows, entities: np.ndarray) -> Gold:
-    """Align sorted entities (sentence, start, end, label; int64 [n, 4]) with the windows that own their first words."""
-    owned = np.flatnonzero(windows.word_tag)
-    keys = (windows.word_sentence[owned].astype(np.int64) << np.int64(32)) + windows.word_index[owned]
-    by_key = np.argsort(keys)
-    wanted = (entities[:, 0] << np.int64(32)) + entities[:, 1]
-    place = np.searchsorted(keys[by_key], wanted)
-    found = np.flatnonzero(place < len(keys))
-    found = found[keys[by_key[place[found]]] == wanted[found]]
-    first = owned[by_key[place[found]]]
-    length = entities[found, 2] - entities[found, 1]
-    window = np.searchsorted(windows.word_offsets, first, "right") - 1
-    last = first + length - 1
-    whole = last < windows.word_offsets[window + 1]
-    found, first, last, window = found[whole], first[whole], last[whole], window[whole]
-    has_token = windows.word_token_end > windows.word_token_start
-    # The words of a sentence are contiguous in its window, so the last word is at this position or missing.
-    same = windows.word_sentence[last] == windows.word_sentence[first]
-    kept = same & has_token[first] & has_token[last]
-    found, first, last, window = found[kept], first[kept], last[kept], window[kept]
-    order = np.lexsort((entities[found, 3], last, first))
-    start = windows.word_offsets[window]
-    return Gold(
-        window=window[order],
-        word_start=(first - start)[order].astype(np.int32),
-        word_end=(last + 1 - start)[order].astype(np.int32),
-        label=entities[found, 3][order].astype(np.int32),
+    """Place sorted entities (sentence, start, end, label; int64 [n, 4]) in the windows that own their first words."""
+
+    def keys(sentence: np.ndarray, word: np.ndarray) -> np.ndarray:
+        return (sentence.astype(np.int64) << np.int64(32)) + word
+
+    sentence, start, end, label = entities.T
+    placed = place_entities(
+        windows, keys(windows.word_sentence, windows.word_index), keys(sentence, start), end - start
     )
+    return Gold(placed.window, placed.word_start, placed.word_end, label[placed.entity].astype(np.int32))
 
 
 def check_distinct_sentences(sentences: Sequence[Sentence]) -> None:

@@ -38,6 +38,7 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from pipelines.errors import PipelineError, describe
 from pipelines.processes.isolated import isolate
 from pipelines.stages.pack import pack
+from pipelines.stages.samples import rows_of, samples_of
 from pipelines.stages.split import split
 from pipelines.stages.tag import tag
 from schemas import SAMPLES
@@ -239,7 +240,7 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
         def work(start: int, end: int) -> list[list[dict[str, Any]]]:
             # Documents are identified by position, because ids need not be unique.
             placed = [_with_id(part, str(place)) for place, part in enumerate(samples[start:end])]
-            found = tag(pa.concat_batches([SAMPLES.empty(), *placed]), model, self.decoder, self.threshold)
+            found = tag(samples_of(pa.concat_batches(placed)), model, self.decoder, self.threshold)
             rows: list[list[dict[str, Any]]] = [[] for _ in placed]
             for row in found.to_pylist():
                 rows[int(row["document_id"])].append(row)
@@ -314,7 +315,7 @@ def _samples(sentences: tuple[str, Part], model: str | None) -> tuple[str, Part]
         return sentences
     packer, context = _packer(model)
     try:
-        return document_id, pack(part, packer, context)
+        return document_id, rows_of(pack(part, packer, context))
     except Exception as error:
         return document_id, Reject(stage="pack", code="pack_failed", message=describe(error))
 

@@ -40,7 +40,7 @@ def _patch_sentences(module):
 def _patch_tag(module):
     module.tag = _guarded(
         module.tag,
-        lambda samples, *_: " ".join(samples["text"].to_pylist()),
+        lambda samples, *_: " ".join(samples.texts),
         KILLTAG=_kill,
         HANGTAG=lambda: time.sleep(3600),
         EATTAG=_eat,

@@ -106,7 +106,7 @@ def faulty(monkeypatch):
         return windows(self, encoded, plan, **values)
 
     def faulty_tag(samples, *args):
-        if "bad-tag" in samples["document_id"].to_pylist():
+        if "bad-tag" in samples.document_ids.to_pylist():
             raise ValueError("not to be tagged")
         return real_tag(samples, *args)
 

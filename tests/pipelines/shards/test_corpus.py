@@ -161,7 +161,7 @@ def test_document_that_fails_in_the_model_is_rejected_alone(job, tiny, tmp_path,
     before = [row for row in rows(tmp_path / "out", "annotations") if row["document_id"] not in ("doc-11", "doc-47")]
 
     def faulty(samples, *args):
-        if {"doc-11", "doc-47"} & set(samples["document_id"].to_pylist()):
+        if {"doc-11", "doc-47"} & set(samples.document_ids.to_pylist()):
             raise ValueError("no such thing")
         return real_tag(samples, *args)
 
@@ -272,7 +272,8 @@ def test_a_document_that_fails_in_one_of_its_runs_loses_all_its_rows(stage, poli
         return real_windows(sentences, plan, char_starts=char_starts, **options)
 
     def faulty_tag(samples, *args):
-        of_long = samples.filter(pc.equal(samples["document_id"], "long"))["word_sentence"].flatten().to_pylist()
+        long = np.flatnonzero(pc.equal(samples.document_ids, "long"))
+        of_long = samples.take(long).windows.word_sentence.tolist()
         if stage == "tag" and 50 in of_long:
             raise ValueError("no such sentence")
         tagged.extend(of_long)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from pipelines.stages import pack as packing
 from pipelines.stages.pack import encode, pack, pack_runs
+from pipelines.stages.samples import Samples, rows_of, samples_of, windows_of
 from pipelines.stages.split import split
-from pipelines.stages.tag import tag, windows_of
+from pipelines.stages.tag import tag
 from schemas import SAMPLES
 from spanmarker_core.windows.packer import Context, Windows
 from tests.spanmarker_core.windows.test_packer import CONTEXT, PACKERS
@@ -33,9 +34,11 @@ def test_rows_do_not_depend_on_where_runs_are_cut(texts, context, size, max_byte
     runs = list(pack_runs(encode(sentences, packer), packer, context, max_bytes))
     assert [run.last for run in runs] == [False] * (len(runs) - 1) + [True]
     assert not any(run.failures for run in runs)
-    joined = pa.concat_batches([run.samples for run in runs])
-    assert joined.equals(pack(sentences, packer, context))
+    joined = pa.concat_batches([rows_of(run.samples) for run in runs])
+    assert joined.equals(rows_of(pack(sentences, packer, context)))
     assert joined.schema.equals(SAMPLES.schema, check_metadata=True)
+    assert rows_of(samples_of(joined)).equals(joined)
+    assert rows_of(Samples.concatenate([run.samples for run in runs])).equals(joined)
     keys = [key for run in runs for key in digests_of(run.samples)]
     assert len(keys) == len(set(keys))  # no sentence is in two runs
 
@@ -70,8 +73,7 @@ def gaps(text, sentences):
 
 def digests_of(samples):
     """The (document, sentence)s that have windows."""
-    windows = windows_of(samples)
-    ids = [samples["document_id"][window].as_py() for window in range(len(windows))]
+    windows, ids = samples.windows, samples.document_ids.to_pylist()
     window = np.repeat(np.arange(len(windows)), np.diff(windows.word_offsets))
     return {(ids[w], sentence) for w, sentence in zip(window, windows.word_sentence.tolist(), strict=True)}
 
@@ -82,8 +84,9 @@ def test_runs_are_bounded_and_not_many(context):
     encoded = encode(sentences_of(["Ok!\n\n" * 3000, "Paris of the a. " * 300, ""]), packer)
     runs = list(pack_runs(encoded, packer, context, 1 << 18))
     assert 3 < len(runs) < 20
-    assert all(run.samples.nbytes < 1 << 18 for run in runs)
-    assert sum(run.samples.nbytes for run in runs) > len(runs) << 16
+    sizes = [rows_of(run.samples).nbytes for run in runs]
+    assert max(sizes) < 1 << 18
+    assert sum(sizes) > len(runs) << 16
 
 
 @pytest.mark.parametrize("limit", [1, 20, sys.maxsize])
@@ -131,8 +134,8 @@ def test_a_document_that_fails_costs_no_other_in_its_run(monkeypatch):
     sentences = sentences_of(["Ok! Ok!", "Paris.", "Ok! Ok!", "the", "Bad.", "Ok!"])
     (run,) = pack_runs(encode(sentences, packer), packer, Context())
     assert list(run.failures) == ["d1", "d4"]
-    assert run.samples["document_id"].to_pylist() == ["d0", "d0", "d2", "d2", "d3", "d5"]
-    assert run.samples["window_id"].to_pylist() == [0, 1, 0, 1, 0, 0]
+    assert run.samples.document_ids.to_pylist() == ["d0", "d0", "d2", "d2", "d3", "d5"]
+    assert run.samples.window_ids.tolist() == [0, 1, 0, 1, 0, 0]
 
 
 @pytest.mark.parametrize("max_bytes", [1, 1 << 20])
