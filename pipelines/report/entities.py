@@ -4,7 +4,8 @@ Texts are counted exactly while there are few distinct ones. Above `MAX_TEXTS`, 
 its largest counts with the algorithm of Misra and Gries ("Finding repeated elements", 1982): the count of the first
 dropped text is subtracted from all counts, and texts whose count drops to zero are removed. Summaries of parts can be
 merged (Agarwal et al. 2012, "Mergeable summaries"). A count is too small by at most the sum of the subtracted counts,
-which the report shows with it; with k texts kept, this is at most 1 / (k + 1) of the label's rows.
+which the report shows with it; with k texts kept, this is at most 1 / (k + 1) of the label's rows. A `GROUP BY` of a
+database would be exact, but its memory grows with the distinct texts, of which 10^9 rows have many.
 
 For a large output only a sample of the shards is read, chosen by a digest of their names. The pass therefore takes
 seconds for any output, and the same rows in the same shards give the same report.

@@ -8,9 +8,13 @@ describe all rows of the output; they are available after a run that ends with a
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
+
+from prometheus_client import generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from pipelines.errors import PipelineError, exit_code
 from pipelines.output.overwrite import begins
@@ -21,10 +25,6 @@ from spanmarker_core.errors import CodedError
 
 #: Seconds between updates.
 INTERVAL = 15.0
-
-_Sample = tuple[dict[str, str], float | int]
-
-
 #: Recognises metrics written by a run.
 is_metrics = begins(b"# HELP spanmarker_run_")
 
@@ -99,73 +99,51 @@ def exposition(
         end: None while the run is active; then a tuple with the exception that ended it, or with None for success.
     """
     error = end[0] if end else None
-    failed = getattr(error, "count", 0)
-    shards: list[_Sample] = [
-        ({"state": "run"}, counts.shards),
-        ({"state": "skipped"}, counts.skipped),
-        ({"state": "failed"}, failed),
-    ]
-    families: list[tuple[str, str, str, Iterable[_Sample]]] = [
-        ("run_start_timestamp_seconds", "gauge", "When the run began.", _one(counts.started_at)),
-        ("run_success", "gauge", "1 if the run ended well, 0 while it runs or if it did not.", _one(_well(end))),
-        ("run_shards", "gauge", "Shards of this run: run, done before, failed.", shards),
-        ("run_retries", "gauge", "Shards that were tried again.", _one(counts.retries)),
-        *_rows("run", "finished in this run", counts.counts, counts.reject_codes, counts.labels),
-        ("run_stage_seconds", "gauge", "Seconds by stage, all workers.", _labelled("stage", counts.stage_seconds)),
-        ("run_words_per_second", "gauge", "Words of finished shards a second.", _one(counts.words_per_second)),
-    ]
+    shards = {"run": counts.shards, "skipped": counts.skipped, "failed": getattr(error, "count", 0)}
+    metrics = _Gauges(output)
+    metrics.add("run_start_timestamp_seconds", "When the run began.", counts.started_at)
+    metrics.add("run_success", "1 if the run ended well, 0 while it runs or if it did not.", end == (None,))
+    metrics.add("run_shards", "Shards of this run: run, done before, failed.", shards, "state")
+    metrics.add("run_retries", "Shards that were tried again.", counts.retries)
+    metrics.add_rows("run", "finished in this run", counts.counts, counts.reject_codes, counts.labels)
+    metrics.add("run_stage_seconds", "Seconds by stage, all workers.", counts.stage_seconds, "stage")
+    metrics.add("run_words_per_second", "Words of finished shards a second.", counts.words_per_second)
     if end is not None:
-        families += [
-            ("run_finish_timestamp_seconds", "gauge", "When the run ended.", _one(time.time())),
-            ("run_exit_code", "gauge", "Exit code of the last run.", _one(exit_code(error))),
-        ]
+        metrics.add("run_finish_timestamp_seconds", "When the run ended.", time.time())
+        metrics.add("run_exit_code", "Exit code of the last run.", exit_code(error))
     if values is not None:
         found = values["output"]
         codes, labels = found["rejects"]["by_code"], found["entities_by_label"]
-        families += _rows("output", "in the output", found["counts"], codes, labels)
-        families.append(("output_shards", "gauge", "Finished shards in the output.", _one(found["shards"])))
-    lines = []
-    for name, kind, meaning, samples in families:
-        lines += [f"# HELP spanmarker_{name} {meaning}", f"# TYPE spanmarker_{name} {kind}"]
-        lines += [f"spanmarker_{name}{{{_labels({'output': output, **own})}}} {value}" for own, value in samples]
-    return ("\n".join(lines) + "\n").encode()
+        metrics.add_rows("output", "in the output", found["counts"], codes, labels)
+        metrics.add("output_shards", "Finished shards in the output.", found["shards"])
+    return generate_latest(metrics)
 
 
-def _rows(
-    scope: str, where: str, counts: Mapping[str, int], codes: Mapping[str, int], labels: Mapping[str, int]
-) -> list[tuple[str, str, str, Iterable[_Sample]]]:
-    statuses = {status: counts.get(status, 0) for status in STATUSES}
-    return [
-        (f"{scope}_documents", "gauge", f"Documents {where}, by status.", _labelled("status", statuses)),
-        (f"{scope}_entities", "gauge", f"Entities {where}, by label.", _labelled("label", labels)),
-        (f"{scope}_rejects", "gauge", f"Rejects {where}, by code.", _labelled("code", codes)),
-        (f"{scope}_all_rejects", "gauge", f"Rejects {where}.", _one(rejects_in(counts))),
-        (f"{scope}_words", "gauge", f"Words {where}.", _one(counts.get("words", 0))),
-    ]
+class _Gauges(Collector):
+    """Gauges in the order in which they were added, each labelled with the output."""
 
+    def __init__(self, output: str) -> None:
+        self._output, self._families = output, list[Metric]()
 
-def _one(value: float | int) -> list[_Sample]:
-    return [({}, value)]
+    def collect(self) -> list[Metric]:
+        return self._families
 
+    def add(self, name: str, meaning: str, values: float | Mapping[str, float], label: str | None = None) -> None:
+        """Add a gauge of one value, or of the values of a label."""
+        family = GaugeMetricFamily(f"spanmarker_{name}", meaning, labels=["output", *([label] if label else [])])
+        # Copy first: the run continues to count while this thread writes.
+        for own, value in sorted(dict(values).items()) if isinstance(values, Mapping) else [("", values)]:
+            texts = [self._output, own] if label else [self._output]
+            family.add_metric([text.encode("utf-8", "backslashreplace").decode() for text in texts], value)
+        self._families.append(family)
 
-def _labelled(label: str, values: Mapping[str, float | int]) -> list[_Sample]:
-    # Copy first: the run continues to count while this thread writes.
-    return [({label: name}, value) for name, value in sorted(dict(values).items())]
-
-
-def _well(end: tuple[BaseException | None] | None) -> int:
-    return int(end is not None and end[0] is None)
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-
-
-def _escaped(value: str) -> str:
-    """Return the value of a label, escaped for the format.
-
-    >>> _escaped('a"b\\\\c')
-    'a\\\\"b\\\\\\\\c'
-    """
-    text = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return text.encode("utf-8", "backslashreplace").decode()
+    def add_rows(
+        self, scope: str, where: str, counts: Mapping[str, int], codes: Mapping[str, int], labels: Mapping[str, int]
+    ) -> None:
+        """Add the gauges that a run and its output have in common."""
+        statuses = {status: counts.get(status, 0) for status in STATUSES}
+        self.add(f"{scope}_documents", f"Documents {where}, by status.", statuses, "status")
+        self.add(f"{scope}_entities", f"Entities {where}, by label.", labels, "label")
+        self.add(f"{scope}_rejects", f"Rejects {where}, by code.", codes, "code")
+        self.add(f"{scope}_all_rejects", f"Rejects {where}.", rejects_in(counts))
+        self.add(f"{scope}_words", f"Words {where}.", counts.get("words", 0))

@@ -3,6 +3,8 @@
 The order of a store's listing varies: S3 and Google sort by the bytes of whole keys, where `a-b` comes before `a/`;
 others do not sort. A sorted listing is therefore sorted here, in runs that are written to disk if there is more than
 one.
+
+fsspec's own listings return a whole folder at once, and keep it in memory; hence the requests for pages below.
 """
 
 import heapq

@@ -17,7 +17,6 @@ with the lock.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -30,6 +29,7 @@ from datetime import UTC, datetime
 from typing import IO, Protocol
 
 import fsspec
+from filelock import lock_descriptor
 
 from pipelines.errors import PipelineError
 from pipelines.storage.faults import translate_storage_errors, with_retries
@@ -184,13 +184,14 @@ def _flocked(folder: str, path: str) -> Iterator[IO[bytes] | None]:
         with writing(folder):
             lock = stack.enter_context(open(os.path.join(path, _LOCAL_NAME), "a+b"))
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            raise PipelineError("output.busy", path=folder, holder=_holder(lock.read()) or "another") from None
+            # Not a `FileLock`: the file names the holder, and is compared with the one at its path later.
+            locked = lock_descriptor(lock.fileno(), blocking=False)
         except OSError:
             yield None
             return
+        if not locked:
+            lock.seek(0)
+            raise PipelineError("output.busy", path=folder, holder=_holder(lock.read()) or "another")
         yield lock
 
 

@@ -189,6 +189,9 @@ def _spread(dev: DevDensity, words: np.ndarray) -> np.ndarray:
 def _upper(dispersion: float, degrees: int) -> float:
     """Return the upper 95 % bound of a dispersion: times degrees by the 5 % quantile of chi-square, at least 1.
 
+    Uses Wilson and Hilferty's approximation (Abramowitz and Stegun, 26.4.17), at most 2 % too wide from 5 degrees on:
+    scipy would add 35 MB to every installation.
+
     >>> round(_upper(1.0, 10), 2), round(_upper(1.0, 65), 2)  # 10 / 3.94, 65 / 47.4
     (2.54, 1.37)
     """

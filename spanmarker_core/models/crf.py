@@ -7,6 +7,8 @@ last row of A; there is no transition after the last word.
 Chains are stored end to end in one array. They are padded to the longest, and the loops below are over positions, with
 one step for all chains. Each word's log-sum-exp is subtracted from its emissions, which does not change probabilities
 and keeps sums over long chains small; types of lower precision are converted to float32.
+
+The package pytorch-crf offers no marginals, from which the scores of entities are computed.
 """
 
 import numpy as np

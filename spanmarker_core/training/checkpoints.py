@@ -5,10 +5,12 @@
     run.json                identity of the run: data and settings; another run does not resume from here
     checkpoint-<step>/      written by transformers' Trainer; contains `whole` once it is complete
     bundle/                 the bundle while it is written
+
+The Trainer's own rotation of checkpoints (`save_total_limit`) counts checkpoints that a crash left incomplete, and
+knows neither whose folder it is nor whether another process trains there.
 """
 
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -16,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from filelock import lock_descriptor
 from safetensors import safe_open
 from torch import nn
 
@@ -92,12 +95,13 @@ class TrainingFolder:
         """Hold the lock until this process ends for any reason: a killed launcher leaves its processes running."""
         self._lock = (self.path / _LOCK).open("a")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CoreError("training.in_use", path=self.path) from None
+            locked = lock_descriptor(self._lock.fileno(), blocking=False)
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system without locks
                 raise
+        else:
+            if not locked:
+                raise CoreError("training.in_use", path=self.path)
 
     def keep(self, step: int, best_step: int | None, seconds: float) -> None:
         """Mark a checkpoint as complete, and remove all others except the best.

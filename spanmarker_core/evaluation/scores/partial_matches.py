@@ -17,9 +17,9 @@ SEMEVAL_CONVENTIONS = (
     "SemEval-2013 task 9.1, as nervaluate: strict wants words and label, exact the words, partial gives half for words "
     "shared with any label, type wants the label and a shared word. Precision and recall: (COR + 0.5 PAR) by "
     "predictions and by gold. Each gold entity has one partner at most: equal ones first, then those of the same "
-    "words, then as many pairs that share a word as there can be, same labels first; so the order of entities does not "
-    "matter, and entities that nest or overlap are each matched once. Where several overlap one, nervaluate takes the "
-    "first that comes and may differ."
+    "words, then as many pairs that share a word as there can be, and of those choices one with the most equal labels; "
+    "so the order of entities does not matter, and entities that nest or overlap are each matched once. Where several "
+    "overlap one, nervaluate takes the first that comes and may differ."
 )
 
 STRICT_CONVENTIONS = (
@@ -58,42 +58,20 @@ def align(gold: Iterable[Span], predicted: Iterable[Span]) -> list[tuple[Span | 
 
 
 def _most_pairs(gold: list[Span], predicted: list[Span]) -> dict[Span, Span]:
-    """Return a maximum matching of spans that share a word: first within labels, then across labels.
+    """Return the most pairs of spans that share a word; of all such choices, one with the most equal labels."""
+    near = list(overlapping(gold, predicted))
+    if not near:
+        return {}
+    import networkx as nx  # takes most of a second
 
-    Uses augmenting paths (Kuhn's algorithm), which never leave a matched span without a partner.
-    """
-    near: dict[Span, list[Span]] = {span: [] for span in gold}
-    for wanted, found in overlapping(gold, predicted):
-        near[wanted].append(found)
-    of_gold: dict[Span, Span] = {}
-    of_found: dict[Span, Span] = {}
-    for same_label in (True, False):
-        for root in gold:
-            if root not in of_gold:
-                _augment(root, near, of_gold, of_found, same_label)
-    return of_gold
-
-
-def _augment(
-    root: Span, near: dict[Span, list[Span]], of_gold: dict[Span, Span], of_found: dict[Span, Span], same_label: bool
-) -> None:
-    came_from: dict[Span, Span] = {}  # prediction -> the gold entity from which it was reached
-    queue = [root]
-    for wanted in queue:
-        for found in near[wanted]:
-            if found in came_from or (same_label and found.label != wanted.label):
-                continue
-            came_from[found] = wanted
-            if found in of_found:
-                queue.append(of_found[found])
-                continue
-            while True:  # back to the root: each gold entity passes its partner on to the previous one
-                giver = came_from[found]
-                before = of_gold.get(giver)
-                of_gold[giver], of_found[found] = found, giver
-                if before is None:
-                    return
-                found = before
+    # Numbers as nodes: the order of sets of spans differs between processes, as hashes of labels do.
+    gold_node = {span: node for node, span in enumerate(gold)}
+    node_of = {span: node for node, span in enumerate(predicted, len(gold))}
+    graph = nx.Graph()
+    for wanted, found in near:
+        graph.add_edge(gold_node[wanted], node_of[found], weight=int(wanted.label == found.label))
+    pairs = map(sorted, nx.max_weight_matching(graph, maxcardinality=True))
+    return {gold[of_gold]: predicted[of_found - len(gold)] for of_gold, of_found in pairs}
 
 
 def outcomes(gold: Span | None, predicted: Span | None) -> tuple[str, str, str, str]:

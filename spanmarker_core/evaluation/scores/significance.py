@@ -182,7 +182,10 @@ def _difference(counts: np.ndarray, n_first: int) -> np.ndarray:
 
 
 def _t_within(t: float, degrees: int) -> float:
-    """Return the probability that |T| < t for Student's T with the given degrees of freedom."""
+    """Return the probability that |T| < t for Student's T with the given degrees of freedom.
+
+    Uses the finite series of Abramowitz and Stegun, 26.7.3 and 26.7.4: scipy would add 35 MB to every installation.
+    """
     angle = math.atan(t / math.sqrt(degrees))
     sine, square = math.sin(angle), math.cos(angle) ** 2
     if degrees == 1:

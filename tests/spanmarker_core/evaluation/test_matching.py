@@ -82,22 +82,18 @@ def test_each_is_in_one_pair(gold, predicted):
 
 
 @given(SETS, SETS)
-def test_there_are_as_many_pairs_as_there_can_be(gold, predicted):
+def test_there_are_as_many_pairs_and_then_equal_labels_as_there_can_be(gold, predicted):
     gold, predicted = sorted(gold)[:4], sorted(predicted)[:4]
     padded = [*predicted, *[None] * len(gold)]
-    most = max(
-        (
-            sum(
-                other is not None and span.start < other.end and other.start < span.end
-                for span, other in zip(gold, order, strict=False)
-            )
-            for order in permutations(padded, len(gold))
-        ),
-        default=0,
-    )
+
+    def value(pairs):
+        near = [(span, other) for span, other in pairs if other and span.start < other.end and other.start < span.end]
+        return len(near), sum(span.label == other.label for span, other in near)
+
+    best = max(value(zip(gold, order, strict=False)) for order in permutations(padded, len(gold)))
     found = _most_pairs(gold, predicted)
-    assert len(found) == most
-    assert len(set(found.values())) == most
+    assert value(found.items()) == best
+    assert len(set(found.values())) == len(found) == best[0]
 
 
 def test_a_pair_is_given_up_for_two():
@@ -105,6 +101,13 @@ def test_a_pair_is_given_up_for_two():
     gold = [Span(0, 3, "PER"), Span(3, 5, "PER")]
     predicted = [Span(2, 4, "PER"), Span(0, 1, "PER")]
     assert dict(align(gold, predicted)) == {gold[0]: predicted[1], gold[1]: predicted[0]}
+
+
+def test_a_choice_of_pairs_with_more_equal_labels_wins():
+    """First matching labels and then the rest would pair only different ones: the middle would take the second."""
+    gold = [Span(1, 3, "PER"), Span(2, 5, "LOC"), Span(3, 7, "PER")]
+    predicted = [Span(0, 2, "LOC"), Span(2, 5, "PER")]
+    assert _most_pairs(gold, predicted) == {gold[0]: predicted[0], gold[2]: predicted[1]}
 
 
 @given(st.lists(st.tuples(SETS, SETS), min_size=1, max_size=4))
