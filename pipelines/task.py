@@ -9,6 +9,19 @@ from spanmarker_core.windows.packer import Context
 
 
 @dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of a table, or keys of JSON records, that a job reads.
+
+    Attributes:
+        id: column or key of the ids.
+        text: column or key of the texts.
+    """
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """Parameters shared by all shards of a job. This base class prepares shards, which does not need torch.
 
@@ -17,8 +30,7 @@ class Task:
         job: digest of the job identity.
         model: folder of the bundle; "" is the bundled model, wherever a worker has it.
         model_digest: digest of the bundle.
-        id_column: column or key of the ids.
-        text_column: column or key of the texts.
+        columns: columns of the inputs.
         language: language of the texts, for the sentence splitter.
         code: `CODE_VERSION` of the program that planned the job.
         threads: CPU threads per worker; 0 leaves them unchanged.
@@ -35,8 +47,7 @@ class Task:
     job: str
     model: str
     model_digest: str
-    id_column: str
-    text_column: str
+    columns: Columns
     language: str
     code: str
     threads: int

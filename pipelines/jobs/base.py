@@ -29,7 +29,7 @@ from pipelines.engines import ENGINES, Settings
 from pipelines.errors import PipelineError
 from pipelines.processes.children import cores
 from pipelines.storage import absolute
-from pipelines.task import Task
+from pipelines.task import Columns, Task
 from spanmarker_core.bundle.reader import BundleInfo
 from spanmarker_core.default_model import bundled_model_path
 
@@ -120,6 +120,11 @@ class ShardJob(BaseModel):
         """Return the execution settings of the engine."""
         return Settings(self.workers, self.threads_per_worker, self.scheduler, self.resources, tuple(self.beam_options))
 
+    @property
+    def columns(self) -> Columns:
+        """Columns of the inputs."""
+        return Columns(self.id_column, self.text_column)
+
     def read_values(self) -> dict[str, str]:
         """Return the part of the job identity that determines how inputs are read.
 
@@ -143,8 +148,7 @@ class ShardJob(BaseModel):
         return {
             "output": absolute(self.output),
             "job": digest,
-            "id_column": self.id_column,
-            "text_column": self.text_column,
+            "columns": self.columns,
             "language": self.language,
             "code": CODE_VERSION,
             "threads": self.threads_per_worker,

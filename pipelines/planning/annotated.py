@@ -22,6 +22,7 @@ from pipelines.planning.ranges import Layout, check_columns, file_ranges, is_id,
 from pipelines.stages.read_annotated import ENTITIES, columns_of, dataset_content
 from pipelines.storage import ContentIdentity, open_input, resolve
 from pipelines.storage.urls import is_local
+from pipelines.task import Columns
 from schemas.shards import Shard
 from spanmarker_core.data import CONLL_SUFFIXES
 from spanmarker_core.data.hf import dataset_records, is_dataset_folder
@@ -70,15 +71,15 @@ def _is_dataset(folder: str) -> bool:
 
 
 def _ranges(
-    path: str, size: int, kind: str, id_column: str, text_column: str, max_shard_bytes: int, scheme: str | None
+    path: str, size: int, kind: str, columns: Columns, max_shard_bytes: int, scheme: str | None
 ) -> Iterator[Range]:
     """Yield the ranges of a file or folder that become shards. Runs in an isolated process."""
 
     def layout_of(names: list[str], schema: pa.Schema | None) -> Layout:
-        form = _form(names, text_column)
-        columns = columns_of(form, id_column, text_column)
-        check_columns(names, schema, dict(zip(columns, _TYPES[form], strict=True)))
-        return Layout(columns, f"{form}.", "document_id" if form == "sentences" else None)
+        form = _form(names, columns.text)
+        needed = columns_of(form, columns)
+        check_columns(names, schema, dict(zip(needed, _TYPES[form], strict=True)))
+        return Layout(needed, f"{form}.", "document_id" if form == "sentences" else None)
 
     if kind == "folder":
         dataset_records(path, scheme)  # raises an error if the folder can't be read
@@ -91,8 +92,8 @@ def _ranges(
         with open_input(path) as file:
             yield "sentences.conll", 0, size, size, ContentIdentity(path, file).of([(0, size)])
     else:
-        columns = (id_column, text_column, *SENTENCE_KEYS, ENTITIES)
-        yield from file_ranges(path, size, kind, columns, layout_of, max_shard_bytes)
+        possible = (columns.id, columns.text, *SENTENCE_KEYS, ENTITIES)
+        yield from file_ranges(path, size, kind, possible, layout_of, max_shard_bytes)
 
 
 def _form(names: list[str], text_column: str) -> str:

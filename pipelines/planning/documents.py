@@ -25,6 +25,7 @@ from pipelines.planning.files import Range
 from pipelines.planning.inputs import FORMATS
 from pipelines.planning.plan import InputData, plan
 from pipelines.planning.ranges import Layout, check_columns, file_ranges, is_id, is_string
+from pipelines.task import Columns
 from schemas.shards import Shard
 
 
@@ -41,17 +42,14 @@ def plan_shards(patterns: Iterable[str], **options: Any) -> Iterator[Shard]:
     return plan(_DOCUMENTS, patterns, **options)
 
 
-def document_ranges(
-    path: str, size: int, kind: str, id_column: str, text_column: str, max_shard_bytes: int
-) -> Iterator[Range]:
+def document_ranges(path: str, size: int, kind: str, columns: Columns, max_shard_bytes: int) -> Iterator[Range]:
     """Yield the ranges of a file that become shards. Runs in an isolated process.
 
     Args:
         path: the file.
         size: its size in bytes.
         kind: its format, a value of `FORMATS`.
-        id_column: column or key of the ids.
-        text_column: column or key of the texts.
+        columns: columns or keys of ids and texts.
         max_shard_bytes: approximate size of a shard, in bytes.
 
     Raises:
@@ -61,10 +59,10 @@ def document_ranges(
     """
 
     def layout_of(names: list[str], schema: pa.Schema | None) -> Layout:
-        check_columns(names, schema, {id_column: is_id, text_column: is_string})
-        return Layout((id_column, text_column))
+        check_columns(names, schema, {columns.id: is_id, columns.text: is_string})
+        return Layout((columns.id, columns.text))
 
-    return file_ranges(path, size, kind, (id_column, text_column), layout_of, max_shard_bytes)
+    return file_ranges(path, size, kind, (columns.id, columns.text), layout_of, max_shard_bytes)
 
 
 _DOCUMENTS = InputData(FORMATS, "input.unknown_format", "input.bad_columns", document_ranges)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pipelines.errors import PipelineError
 from pipelines.storage.globs import Match, Pattern
+from pipelines.task import Columns
 
 #: File name ending -> format of a shard.
 FORMATS = {
@@ -38,14 +39,13 @@ def refuse_nothing(patterns: Iterable[Pattern], faults: Faults) -> None:
         raise PipelineError("input.no_match", patterns=", ".join(pattern.url for pattern in patterns))
 
 
-def refuse(faults: Faults, endings: Iterable[str], id_column: str, text_column: str) -> None:
+def refuse(faults: Faults, endings: Iterable[str], columns: Columns) -> None:
     """Raise the first kind of fault found, with all inputs that have it.
 
     Args:
         faults: inputs by error code, in the order of the checks.
         endings: file name endings of the known formats, for the message.
-        id_column: column or key of the ids, for the message.
-        text_column: column or key of the texts, for the message.
+        columns: columns or keys of ids and texts, for the message.
 
     Raises:
         PipelineError: the first code of `faults` that has inputs.
@@ -58,8 +58,8 @@ def refuse(faults: Faults, endings: Iterable[str], id_column: str, text_column: 
                 code,
                 files="\n".join(shown + more),
                 endings=" ".join(endings),
-                id_column=id_column,
-                text_column=text_column,
+                id_column=columns.id,
+                text_column=columns.text,
             )
 
 

@@ -9,6 +9,7 @@ from pipelines.errors import PipelineError
 from pipelines.planning.files import Range, file_shards, text_shards, unreadable_shard
 from pipelines.planning.inputs import BadColumns, Faults, input_files, kind_of, refuse, refuse_nothing
 from pipelines.storage.globs import patterns_of
+from pipelines.task import Columns
 from schemas.shards import Shard
 
 
@@ -41,8 +42,7 @@ def plan(
     patterns: Iterable[str],
     *args: Any,
     output: str,
-    id_column: str,
-    text_column: str,
+    columns: Columns,
     max_shard_bytes: int,
     job_digest: str,
     max_bytes: int = 0,
@@ -57,8 +57,7 @@ def plan(
         patterns: paths or URLs with wildcards.
         args: further arguments of `data.ranges`.
         output: the output folder, which must not hold inputs.
-        id_column: column or key of the ids.
-        text_column: column or key of the texts.
+        columns: columns or keys of ids and texts.
         max_shard_bytes: approximate size of a shard, in bytes.
         job_digest: digest of the job identity, part of each shard's name.
         max_bytes: limit of the memory for examining a file, in bytes; 0 means no limit.
@@ -81,7 +80,7 @@ def plan(
             if kind is None:
                 faults[data.unknown_code].append(path)
                 continue
-            given = (kind, id_column, text_column, max_shard_bytes, *args)
+            given = (kind, columns, max_shard_bytes, *args)
             try:
                 for shard in file_shards(path, size, job_digest, max_bytes, data.ranges, *given):
                     fits = fits or shard.format != "unreadable"
@@ -95,4 +94,4 @@ def plan(
         refuse_nothing(globs, faults)
     if fits:
         del faults[data.columns_code]
-    refuse(faults, data.endings, id_column, text_column)
+    refuse(faults, data.endings, columns)

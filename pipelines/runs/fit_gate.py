@@ -16,6 +16,7 @@ from pipelines.output.overwrite import refuse_bundle
 from pipelines.planning.documents import plan_shards
 from pipelines.stages.read import read
 from pipelines.storage import absolute
+from pipelines.task import Columns
 from schemas.shards import Shard
 from spanmarker_core.bundle.config_checks import check_gateable
 from spanmarker_core.bundle.reader import read_info
@@ -202,8 +203,7 @@ def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
     found = plan_shards(
         job.corpus,
         output=absolute(job.output),
-        id_column=job.id_column,
-        text_column=job.text_column,
+        columns=Columns(job.id_column, job.text_column),
         max_shard_bytes=_SHARD_BYTES,
         job_digest="gate",
     )
@@ -221,7 +221,7 @@ def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
 
 
 def _shard_texts(shard: Shard, job: GateJob, rejects: Counter[str]) -> Iterator[str]:
-    for batch in read(shard, job.id_column, job.text_column):
+    for batch in read(shard, Columns(job.id_column, job.text_column)):
         for reject in batch.rejects:
             rejects[reject.code] += max(1, reject.n_documents)  # a damaged file counts as one
         yield from batch.documents["text"].to_pylist()

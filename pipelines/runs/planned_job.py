@@ -90,8 +90,7 @@ class _PlannedCorpus(PlannedJob):
         return plan_shards(
             self.job.input,
             output=output,
-            id_column=self.job.id_column,
-            text_column=self.job.text_column,
+            columns=self.job.columns,
             max_shard_bytes=self.job.max_shard_bytes,
             job_digest=digest,
             max_bytes=int(self.job.worker_memory),

@@ -62,8 +62,7 @@ class PlannedTrainingData:
         return plan_annotated(
             job.input,
             output=output,
-            id_column=job.id_column,
-            text_column=job.text_column,
+            columns=job.columns,
             scheme=self._scheme,
             max_shard_bytes=job.max_shard_bytes,
             job_digest=digest,

@@ -86,7 +86,7 @@ def prepare_annotated(
                         progress(len(part.group.documents) if step.last else 0, *part.group.untold(step))
                 work.finish(part, writers)
         tally.check_balance(shard)
-        check_content(shard, lambda: content_of(shard, task.id_column, task.text_column), tally)
+        check_content(shard, lambda: content_of(shard, task.columns), tally)
         with tally.timed("write"):
             outputs = {ANNOTATED_SAMPLES.name: samples.finish()}
             outputs |= {name: writer.finish() for name, writer in writers.items()}

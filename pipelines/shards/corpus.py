@@ -102,7 +102,7 @@ def run_shard(
         tally.work.update(model.work - work_before)
         tally.check_balance(shard)
         if not task.samples:
-            check_content(shard, lambda: content_now(shard, task.id_column, task.text_column), tally)
+            check_content(shard, lambda: content_now(shard, task.columns.id, task.columns.text), tally)
         with tally.timed("write"):
             outputs = {name: writer.finish() for name, writer in writers.items()}
         check_lease(task.output, task.lease)
@@ -142,7 +142,7 @@ def prepare_shard(
             if progress is not None:
                 progress(documents, *step.group.untold(step))
         tally.check_balance(shard)
-        check_content(shard, lambda: content_now(shard, task.id_column, task.text_column), tally)
+        check_content(shard, lambda: content_now(shard, task.columns.id, task.columns.text), tally)
         with tally.timed("write"):
             outputs = writer.finish()
         check_lease(task.output, task.lease)
@@ -200,9 +200,9 @@ def _prepare(
 ) -> Iterator[PackedBatch]:
     """Read, split, encode and pack; runs in the background thread."""
     if careful is None:
-        batches = read(shard, task.id_column, task.text_column)
+        batches = read(shard, task.columns)
     else:
-        records = careful.records(shard, read_records, task.id_column, task.text_column)
+        records = careful.records(shard, read_records, task.columns)
         batches = careful.survivors(batched(records), try_documents)
     for batch in tally.timed_each("read", batches):
         tally.counts["read"] += len(batch.documents) + sum(reject.n_documents for reject in batch.rejects)

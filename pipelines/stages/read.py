@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pipelines.stages.lines import BLOCK_BYTES, raw_lines
 from pipelines.stages.records import MAX_RECORD_BYTES, RAW_BYTES, Record, Reject, clean, raw_head
 from pipelines.storage import is_storage_error, join, open_input
+from pipelines.task import Columns
 from schemas.shards import Shard
 from spanmarker_core.data.lines import BOM
 
@@ -50,32 +51,30 @@ class ReadBatch:
     rejects: list[Reject]
 
 
-def read(shard: Shard, id_column: str, text_column: str) -> Iterator[ReadBatch]:
+def read(shard: Shard, columns: Columns) -> Iterator[ReadBatch]:
     """Yield the documents of a shard in bounded batches.
 
     Args:
         shard: the shard.
-        id_column: column or key of the ids.
-        text_column: column or key of the texts.
+        columns: columns or keys of ids and texts.
 
     Raises:
         OSError: the storage failed. Faults of content become rejects.
     """
-    return batched(read_records(shard, id_column, text_column))
+    return batched(read_records(shard, columns))
 
 
-def read_records(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
+def read_records(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
     """Yield the records of a shard, in order.
 
     Args:
         shard: the shard.
-        id_column: column or key of the ids.
-        text_column: column or key of the texts.
+        columns: columns or keys of ids and texts.
 
     Raises:
         OSError: the storage failed. Faults of content become rejects.
     """
-    return _READERS[shard.format](shard, id_column, text_column)
+    return _READERS[shard.format](shard, columns)
 
 
 def batched(records: Iterable[Record | Reject]) -> Iterator[ReadBatch]:
@@ -182,13 +181,13 @@ def _unicode_code(error: UnicodeError) -> str:
     return "invalid_utf8" if isinstance(error, UnicodeDecodeError) else "invalid_unicode"
 
 
-def _read_parquet(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
-    for rows in parquet_rows(shard, [id_column, text_column]):
+def _read_parquet(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
+    for rows in parquet_rows(shard, [columns.id, columns.text]):
         if isinstance(rows, Reject):
             yield rows
             continue
         first, batch = rows
-        ids, texts = _values(batch[id_column]), _values(batch[text_column])
+        ids, texts = _values(batch[columns.id]), _values(batch[columns.text])
         for place, (document_id, text) in enumerate(zip(ids, texts, strict=True), first):
             # A reject keeps the bytes of the text.
             yield Record(shard.source, place, document_id, text, text)
@@ -254,12 +253,12 @@ def _values(column: pa.Array) -> list[Any]:
     return column.to_pylist()
 
 
-def _read_jsonl(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
-    return _json_records(shard.source, raw_lines(shard), id_column, text_column)
+def _read_jsonl(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
+    return _json_records(shard.source, raw_lines(shard), columns)
 
 
 def _json_records(
-    source: str, lines: Iterable[tuple[int, bytes] | Reject], id_column: str, text_column: str
+    source: str, lines: Iterable[tuple[int, bytes] | Reject], columns: Columns
 ) -> Iterator[Record | Reject]:
     for item in lines:
         if isinstance(item, Reject):
@@ -273,16 +272,16 @@ def _json_records(
             code = "broken_json"
             values = json.loads(text)
             if isinstance(values, dict):
-                document_id = values.get(id_column)
-                if missing := [repr(column) for column in (id_column, text_column) if column not in values]:
+                document_id = values.get(columns.id)
+                if missing := [repr(column) for column in (columns.id, columns.text) if column not in values]:
                     code, message = "missing_field", f"the record has no {', '.join(missing)}"
                 else:
-                    yield Record(source, position, document_id, values[text_column], line)
+                    yield Record(source, position, document_id, values[columns.text], line)
                     continue
             else:
                 message = f"the line is a JSON {type(values).__name__}, not an object"
         except UnicodeDecodeError as error:
-            message, document_id = str(error), _id_of_damaged(line, id_column)
+            message, document_id = str(error), _id_of_damaged(line, columns.id)
         except (ValueError, RecursionError) as error:
             message = str(error)
         known = str(document_id) if type(document_id) in (str, int) and str(document_id).isprintable() else None
@@ -297,7 +296,7 @@ def _id_of_damaged(line: bytes, id_column: str) -> Any:
         return None
 
 
-def _read_text(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
+def _read_text(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
     for name in shard.files:
         path = join(shard.source, name)
         with open_input(path) as file:
@@ -305,7 +304,7 @@ def _read_text(shard: Shard, id_column: str, text_column: str) -> Iterator[Recor
         yield Record(path, 0, name, content.removeprefix(BOM), content)
 
 
-def _read_unreadable(shard: Shard, id_column: str, text_column: str) -> Iterator[Record | Reject]:
+def _read_unreadable(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
     return read_nothing(shard)
 
 
@@ -324,7 +323,7 @@ def read_nothing(shard: Shard) -> Iterator[Reject]:
     yield Reject(None, shard.source, row, "read", "unreadable_file", shard.reason, raw, n_documents=0)
 
 
-_READERS: dict[str, Callable[[Shard, str, str], Iterator[Record | Reject]]] = {
+_READERS: dict[str, Callable[[Shard, Columns], Iterator[Record | Reject]]] = {
     "parquet": _read_parquet,
     "jsonl": _read_jsonl,
     "jsonl.gz": _read_jsonl,

@@ -23,7 +23,7 @@ from pipelines.stages.read import MAX_BATCH_BYTES, MAX_BATCH_DOCUMENTS, check_re
 from pipelines.stages.records import RAW_BYTES, Record, Reject
 from pipelines.storage import open_input
 from pipelines.storage.fingerprint import content_now, text_content
-from pipelines.task import AnnotatedTask
+from pipelines.task import AnnotatedTask, Columns
 from schemas.shards import Shard
 from spanmarker_core.data.conll import conll_records
 from spanmarker_core.data.hf import dataset_records
@@ -50,15 +50,14 @@ class AnnotatedBatch:
     rejects: list[Reject] = field(default_factory=list)
 
 
-def columns_of(form: str, id_column: str, text_column: str) -> tuple[str, ...]:
+def columns_of(form: str, columns: Columns) -> tuple[str, ...]:
     """Return the columns that data of a form must have.
 
     Args:
         form: "documents" or "sentences".
-        id_column: column or key of the ids of documents.
-        text_column: column or key of their texts.
+        columns: columns or keys of ids and texts of documents.
     """
-    return SENTENCE_KEYS if form == "sentences" else (id_column, text_column, ENTITIES)
+    return SENTENCE_KEYS if form == "sentences" else (columns.id, columns.text, ENTITIES)
 
 
 def iterate(shard: Shard, read: Callable[..., Iterator[Any]], *args: Any) -> Iterator[Any]:
@@ -100,13 +99,12 @@ def read_annotated(
         yield batch
 
 
-def content_of(shard: Shard, id_column: str, text_column: str) -> str:
+def content_of(shard: Shard, columns: Columns) -> str:
     """Return the current identity of the content in a shard's range; `Shard.content` is the planned one.
 
     Args:
         shard: the shard.
-        id_column: column or key of the ids of documents.
-        text_column: column or key of their texts.
+        columns: columns or keys of ids and texts of documents.
 
     Raises:
         OSError: the storage failed.
@@ -114,7 +112,7 @@ def content_of(shard: Shard, id_column: str, text_column: str) -> str:
     form, _, kind = shard.format.partition(".")
     if kind == "dataset":
         return dataset_content(shard.source)
-    return content_now(replace(shard, format=kind), *columns_of(form, id_column, text_column))
+    return content_now(replace(shard, format=kind), *columns_of(form, columns))
 
 
 def dataset_content(folder: str) -> str:
@@ -134,7 +132,7 @@ def _documents(
         yield from read_nothing(shard)
     elif form == "documents":
         seen: set[str] = set()
-        for item in records(shard, _values, columns_of(form, task.id_column, task.text_column)):
+        for item in records(shard, _values, columns_of(form, task.columns)):
             yield item if isinstance(item, Reject) else _document(shard.source, item, task, seen)
     else:
         if kind in ("conll", "dataset"):
@@ -183,10 +181,9 @@ def _document(source: str, item: _Values, task: AnnotatedTask, seen: set[str]) -
     place, raw, values = item
     if not isinstance(values, dict):
         return _reject(source, place, "broken_json", f"it is a {type(values).__name__}, not an object", raw, 1)
-    columns = columns_of("documents", task.id_column, task.text_column)
-    if missing := [column for column in columns if column not in values]:
+    if missing := [column for column in columns_of("documents", task.columns) if column not in values]:
         return _reject(source, place, "missing_field", f"the record has no {', '.join(missing)}", raw, 1)
-    document_id, text = values[task.id_column], values[task.text_column]
+    document_id, text = values[task.columns.id], values[task.columns.text]
     checked = check_record(Record(source, place, document_id, text, raw), seen)
     if isinstance(checked, Reject):
         return checked

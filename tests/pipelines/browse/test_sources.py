@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pipelines.browse import sources as module
 from pipelines.browse.sources import Sources, agrees
 from pipelines.stages.read import read
+from pipelines.task import Columns
 from tests.pipelines.planning.test_documents import shards
 from tests.support.jobs import documents, write_jsonl, write_parquet
 
@@ -41,7 +42,7 @@ def rows_of(*patterns, **options):
     """Return the rows of `documents` that reading gives, with their texts."""
     found = []
     for shard in shards(*patterns, **options):
-        for batch in read(shard, "id", "text"):
+        for batch in read(shard, Columns("id", "text")):
             for row in batch.documents.to_pylist():
                 text = row.pop("text")
                 found.append((row | {"shard": shard.name, "n_characters": len(text)}, text))

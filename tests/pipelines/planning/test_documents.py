@@ -17,13 +17,14 @@ from pipelines.output.plan_file import read_plan, save_plan
 from pipelines.planning import files
 from pipelines.planning.documents import plan_shards
 from pipelines.planning.parquet import MAX_SHARD_ROWS
+from pipelines.task import Columns
 from tests.support.jobs import documents, write_jsonl, write_parquet
 
 
-def shards(*patterns, max_shard_bytes=4 << 20, job="j", output="/nowhere/out", **columns):
-    columns = {"id_column": "id", "text_column": "text", **columns}
+def shards(*patterns, max_shard_bytes=4 << 20, job="j", output="/nowhere/out"):
     patterns = [str(pattern) for pattern in patterns]
-    return list(plan_shards(patterns, output=output, max_shard_bytes=max_shard_bytes, job_digest=job, **columns))
+    options = {"columns": Columns("id", "text"), "max_shard_bytes": max_shard_bytes, "job_digest": job}
+    return list(plan_shards(patterns, output=output, **options))
 
 
 def ranges(found):

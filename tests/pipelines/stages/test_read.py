@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pipelines.stages import read as reading
 from pipelines.stages.read import read
+from pipelines.task import Columns
 from tests.pipelines.planning.test_documents import shards
 from tests.support.jobs import documents, write_jsonl, write_parquet
 
@@ -20,7 +21,7 @@ def read_all(*patterns, **options):
     """Return {id: text} and [(source_row, code, id)] of all shards, in order."""
     texts, rejects = {}, []
     for shard in shards(*patterns, **options):
-        for batch in read(shard, "id", "text"):
+        for batch in read(shard, Columns("id", "text")):
             texts |= zip(batch.documents["document_id"].to_pylist(), batch.documents["text"].to_pylist(), strict=True)
             rejects += [(reject.source_row, reject.code, reject.document_id) for reject in batch.rejects]
     return texts, rejects
@@ -102,7 +103,7 @@ def test_rejects_keep_the_head_of_the_record(tmp_path):
     line = b'{"id": "x", "text": null, "more": "' + b"y" * 10_000 + b'"}'
     write_jsonl(tmp_path / "a.jsonl", [b'{"id": "a", "text": ""}', line])
     (shard,) = shards(tmp_path / "a.jsonl")
-    (batch,) = read(shard, "id", "text")
+    (batch,) = read(shard, Columns("id", "text"))
     assert batch.rejects[0].raw == line[:4096]
     assert batch.documents["text"].to_pylist() == [""]
 
@@ -178,14 +179,14 @@ def test_damaged_row_group_costs_only_its_own_rows(tmp_path):
     assert list(texts) == [str(n) for n in (*range(10), *range(20, 30))]
     assert [(row, code) for row, code, _ in rejects] == [(10, "unreadable_rows")]
     (shard,) = shards(path)
-    assert [r.n_documents for batch in read(shard, "id", "text") for r in batch.rejects] == [10]
+    assert [r.n_documents for batch in read(shard, Columns("id", "text")) for r in batch.rejects] == [10]
 
 
 def test_batches_are_bounded_and_one_large_document_is_fine(tmp_path):
     records = [{"id": str(n), "text": "y" * (10_000_000 if n == 3 else 100_000)} for n in range(12)]
     for path in (write_jsonl(tmp_path / "a.jsonl", records), write_parquet(tmp_path / "a.parquet", records)):
         (shard,) = shards(path, max_shard_bytes=1 << 30)
-        sizes = [sum(map(len, batch.documents["text"].to_pylist())) for batch in read(shard, "id", "text")]
+        sizes = [sum(map(len, batch.documents["text"].to_pylist())) for batch in read(shard, Columns("id", "text"))]
         assert sum(sizes) == 11 * 100_000 + 10_000_000
         assert sum(size > reading.MAX_BATCH_BYTES + 100_000 for size in sizes) == 1
 
@@ -194,7 +195,7 @@ def test_source_row_finds_the_record_again(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", documents(30))
     content = path.read_bytes()
     for shard in shards(path, max_shard_bytes=400):
-        for batch in read(shard, "id", "text"):
+        for batch in read(shard, Columns("id", "text")):
             for row in batch.documents.to_pylist():
                 line = content[row["source_row"] :].split(b"\n", 1)[0]
                 assert json.loads(line)["id"] == row["document_id"]
@@ -206,14 +207,14 @@ def test_ids_are_unique_within_a_batch_also_when_old_ones_are_forgotten(tmp_path
     path = tmp_path / "a.jsonl"
     write_jsonl(path, [{"id": name, "text": name * 2} for name in ids])
     (shard,) = shards(path)
-    (batch,) = read(shard, "id", "text")
+    (batch,) = read(shard, Columns("id", "text"))
     assert batch.documents["document_id"].to_pylist() == ["a", "b", "c", "d", "e"]
     assert [(reject.code, reject.document_id) for reject in batch.rejects] == [
         ("duplicate_id", "a"),
         ("duplicate_id", "b"),
     ]
     monkeypatch.setattr(reading, "MAX_BATCH_DOCUMENTS", 3)  # in the next batch, a and b are no longer remembered
-    assert [batch.documents["document_id"].to_pylist() for batch in read(shard, "id", "text")] == [
+    assert [batch.documents["document_id"].to_pylist() for batch in read(shard, Columns("id", "text"))] == [
         ["a", "b", "c"],
         ["a", "d", "b"],
         ["e"],
@@ -224,5 +225,5 @@ def test_a_file_name_that_is_not_utf8_is_stored_in_escapes(tmp_path):
     name = os.fsdecode(b"caf\xe9.jsonl")
     write_jsonl(tmp_path / name, [{"id": "1", "text": "x"}])
     (shard,) = shards(tmp_path / "*.jsonl")
-    (batch,) = read(shard, "id", "text")
+    (batch,) = read(shard, Columns("id", "text"))
     assert batch.documents["source"].to_pylist() == [f"{tmp_path}/caf\\udce9.jsonl"]
