@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import options_of, with_options
+from pipelines.commands.options import Scheme, options_of, with_options
 from spanmarker_core.errors import CoreError
 
 
@@ -33,7 +33,7 @@ def card(
             "with."
         ),
     ] = None,
-    scheme: Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")] = None,
+    scheme: Scheme = None,
     **texts: Any,
 ) -> None:
     """Rewrite a bundle's README.md from its stored facts and these options, which are saved in card.json.

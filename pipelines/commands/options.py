@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 Job = Annotated[
     str | None, typer.Option(help="TOML file with any of these options; options on the command line take precedence.")
 ]
+# Of commands that have no job model.
+Model = Annotated[str, typer.Option(help="Model bundle.")]
+Data = Annotated[str, typer.Option(help="Annotated sentences: .jsonl, CoNLL, or a `datasets` folder.")]
+Scheme = Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 Command = TypeVar("Command", bound=Callable[..., None])
 
 

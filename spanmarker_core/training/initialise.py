@@ -135,7 +135,7 @@ def _new_model(
         context=settings.shown,
         decoder=settings.decoder,
         architecture=settings.architecture,
-        options=options.told(),
+        options=options.non_defaults(),
         pair_layers=settings.pair_layers,
         # The best threshold is determined after training.
         gate=_new_gate(settings) if settings.gate else None,

@@ -280,13 +280,13 @@ def _identity(
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     # Omitted options equal those that are set to their defaults.
-    told = {**settings.to_json(), "options": asdict(settings.architecture_options)}
+    values = {**settings.to_json(), "options": asdict(settings.architecture_options)}
     return {
         "training data": source.digest,
         "dev data": sentences_digest(dev),
         "encoder": digest.hexdigest(),
         "labels": source.labels,
-        "settings": {name: value for name, value in told.items() if name not in _FREE},
+        "settings": {name: value for name, value in values.items() if name not in _FREE},
     }
 
 
