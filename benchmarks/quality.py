@@ -75,7 +75,6 @@ def worker(tasks: Any, results: Any, arguments: argparse.Namespace) -> None:
     from spanmarker_core.data import read_annotated
     from spanmarker_core.evaluation.evaluate import evaluate
     from spanmarker_core.training import TrainingSettings, train
-    from spanmarker_core.windows.packer import Context
 
     torch.set_num_threads(arguments.threads)
     torch.set_float32_matmul_precision("high")
@@ -86,7 +85,6 @@ def worker(tasks: Any, results: Any, arguments: argparse.Namespace) -> None:
             return
         settings = dict(run["settings"])
         n_sentences = settings.pop("sentences", None)
-        settings["context"] = Context(settings.get("context", "sentence"))
         parts = {}
         for part in ("train", "dev", "test"):
             sentences = read_annotated(arguments.data / run["dataset"] / f"{part}.jsonl")

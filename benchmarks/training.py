@@ -9,7 +9,6 @@ validation. Prints the seconds per step, and the ratio to training on all spans 
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -50,7 +49,7 @@ def main() -> None:
     labels = sorted({entity.label for sentence in sentences for entity in sentence.entities})
     shared = TrainingSettings(batch_size=arguments.batch_size, max_tokens=256)
     forms = {
-        name: stepper(sentences, labels, arguments, replace(shared, **settings)) for name, settings in FORMS.items()
+        name: stepper(sentences, labels, arguments, shared.replace(**settings)) for name, settings in FORMS.items()
     }
     seconds: dict[str, list[float]] = {name: [] for name in forms}
     for number in range(arguments.rounds + 1):  # the first round is a warm-up

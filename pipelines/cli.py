@@ -14,6 +14,7 @@ from pipelines.commands.evaluate import evaluate
 from pipelines.commands.experiment import experiment
 from pipelines.commands.gate import gate
 from pipelines.commands.import_checkpoint import import_checkpoint
+from pipelines.commands.options import JobCommand
 from pipelines.commands.prepare import prepare
 from pipelines.commands.representations import representations
 from pipelines.commands.status import status
@@ -36,17 +37,10 @@ app = typer.Typer(
     rich_markup_mode=None,  # Otherwise "[default: …]" in a help text is parsed as markup and disappears.
     pretty_exceptions_enable=False,
 )
-app.command(context_settings={"allow_extra_args": True}, epilog=_EXIT_CODES)(tag)
-app.command(context_settings={"allow_extra_args": True}, epilog=_EXIT_CODES)(prepare)
-app.command()(status)
-app.command()(browse)
-app.command()(train)
-app.command()(evaluate)
-app.command()(compare)
-app.command()(representations)
-app.command()(experiment)
-app.command()(import_checkpoint)
-app.command()(card)
+for over_shards in (tag, prepare):
+    app.command(cls=JobCommand, context_settings={"allow_extra_args": True}, epilog=_EXIT_CODES)(over_shards)
+for command in (status, browse, train, evaluate, compare, representations, experiment, import_checkpoint, card):
+    app.command(cls=JobCommand)(command)
 app.add_typer(gate, name="gate")
 
 

@@ -15,7 +15,7 @@ import pipelines.jobs.base
 import pipelines.runs.train
 from pipelines.engines import ENGINES
 from pipelines.errors import PipelineError
-from pipelines.jobs.base import read_job
+from pipelines.jobs.job_file import read_job
 from pipelines.jobs.prepare import PrepareJob
 from pipelines.jobs.tag import TagJob
 from pipelines.output.digest_set import DigestSet
@@ -218,8 +218,8 @@ def test_annotated_windows_are_trained_on(tmp_path):
     windows = PreparedWindows(str(OLD / "annotated"), max_misaligned=1)
     packed = windows.packed_as
     limits = {"max_tokens": packed.max_tokens, "entity_max_length": packed.entity_max_length}
-    settings = TrainingSettings(**limits, splitter=packed.splitter, context=packed.context)
-    windows.check(encoder_packer(OLD / "encoder", settings), settings.context)  # packed as it would be today
+    settings = TrainingSettings(**limits, splitter=packed.splitter)
+    windows.check(encoder_packer(OLD / "encoder", settings), packed.context)  # packed as it would be today
     data = ["--train", OLD / "annotated", "--dev", OLD / "dev.jsonl", "--max-misaligned", 1]
     ended = spanmarker("train", *data, "--encoder", OLD / "encoder", "--output", tmp_path / "b", "--epochs", 1)
     assert ended.returncode == 0, ended.stderr

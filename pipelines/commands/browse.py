@@ -1,12 +1,20 @@
 """`spanmarker browse`: a local web page for exploring an output."""
 
-from typing import Annotated
+import inspect
+from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands import options
+from pipelines.commands.options import options_of, with_options
 
 
+def _options() -> list[inspect.Parameter]:
+    from pipelines.jobs.base import ShardJob
+
+    return options_of(ShardJob, without=ShardJob.model_fields.keys() - {"storage_option"})
+
+
+@with_options(_options)
 def browse(
     output: Annotated[str, typer.Argument(help="Output folder of `spanmarker tag`, on this machine.")],
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 selects a free one.")] = 8420,
@@ -17,7 +25,7 @@ def browse(
         ),
     ] = None,
     open: Annotated[bool, typer.Option(help="Open the page in the web browser.")] = True,
-    storage_option: options.StorageOption = None,
+    **options: Any,
 ) -> None:
     """Explore the entities, documents and rejects of an output in a web browser on this machine.
 
@@ -32,7 +40,7 @@ def browse(
     from pipelines.browse.views import Site
     from pipelines.storage import use_options
 
-    use_options(storage_option or [])
+    use_options(options["storage_option"] or [])
     folder = local_folder(output)
     print(f"Reading what is done in {folder}", flush=True)  # takes one second for ten thousand shards
     live = LiveCatalogue(folder)

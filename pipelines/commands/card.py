@@ -1,28 +1,24 @@
 """`spanmarker card`: rewrites a bundle's model card with facts that were unknown or have changed since training."""
 
+import inspect
 from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
+from pipelines.commands.options import Scheme, options_of, with_options
 from spanmarker_core.errors import CoreError
 
 
+def _options() -> list[inspect.Parameter]:
+    from pipelines.jobs.shared import CardTexts
+
+    return options_of(CardTexts)
+
+
+@with_options(_options)
 def card(
     bundle: Annotated[str, typer.Argument(help="Folder of the bundle. Its model and digest do not change.")],
-    name: Annotated[str | None, typer.Option(help="Name of the model.")] = None,
-    description: Annotated[str | None, typer.Option(help="Description of the model.")] = None,
-    licence: Annotated[str | None, typer.Option(help="Licence of the model, in plain text.")] = None,
-    licence_id: Annotated[
-        str | None, typer.Option(help="Licence identifier used by model hubs, such as cc-by-4.0.")
-    ] = None,
-    language: Annotated[str | None, typer.Option(help="Language codes, such as en or en,de.")] = None,
-    training_data: Annotated[str | None, typer.Option(help="Name and source of the training data.")] = None,
-    data_licence: Annotated[str | None, typer.Option(help="Licence of the training data, in plain text.")] = None,
-    dataset_id: Annotated[str | None, typer.Option(help="Repository of the data on a hub: owner/name.")] = None,
-    encoder_name: Annotated[str | None, typer.Option(help="Name of the encoder.")] = None,
-    encoder_id: Annotated[str | None, typer.Option(help="Repository of the encoder on a hub: owner/name.")] = None,
-    not_for: Annotated[str | None, typer.Option(help="Uses that the model is not intended for.")] = None,
     carbon_kg: Annotated[
         float | None, typer.Option(min=0, help="Measured emissions, in kg of CO2 equivalents.")
     ] = None,
@@ -37,28 +33,16 @@ def card(
             "with."
         ),
     ] = None,
-    scheme: Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")] = None,
+    scheme: Scheme = None,
+    **texts: Any,
 ) -> None:
     """Rewrite a bundle's README.md from its stored facts and these options, which are saved in card.json.
 
     Pass "" to remove a stored value.
     """
-    stated: dict[str, Any] = {
-        "name": name,
-        "description": description,
-        "licence": licence,
-        "licence_id": licence_id,
-        "language": language,
-        "training_data": training_data,
-        "data_licence": data_licence,
-        "dataset_id": dataset_id,
-        "encoder_name": encoder_name,
-        "encoder_id": encoder_id,
-        "not_for": not_for,
-        "carbon_kg": carbon_kg,
-        "carbon_source": carbon_source,
-    }
+    stated: dict[str, Any] = {**texts, "carbon_kg": carbon_kg, "carbon_source": carbon_source}
     facts = {name: value if value != "" else None for name, value in stated.items() if value is not None}
+
     from rich.console import Console
 
     from pipelines.output.overwrite import begins, refuse_overwrites

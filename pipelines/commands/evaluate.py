@@ -4,11 +4,13 @@ from typing import Annotated
 
 import typer
 
+from pipelines.commands.options import Data, Device, Model, Scheme
+
 
 def evaluate(
-    model: Annotated[str, typer.Option(help="Model bundle.")],
-    data: Annotated[str, typer.Option(help="Annotated sentences: .jsonl, CoNLL, or a `datasets` folder.")],
-    scheme: Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")] = None,
+    model: Model,
+    data: Data,
+    scheme: Scheme = None,
     report: Annotated[
         str | None,
         typer.Option(help="Folder for evaluation.html, evaluation.md, evaluation.json and the predictions."),
@@ -29,7 +31,7 @@ def evaluate(
         str,
         typer.Option(help="Score only spans that pass the gate: auto (as trained), on (always) or off (never)."),
     ] = "auto",
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+    device: Device = "cpu",
     dtype: Annotated[str, typer.Option(help="float32; bfloat16 or int8, which change scores.")] = "float32",
 ) -> None:
     """Score a model: precision, recall and F1 over all gold entities, micro, macro and per label."""

@@ -1,45 +1,131 @@
-"""Options shared by `spanmarker tag` and `spanmarker prepare`, the fields of `pipelines.jobs.base.CorpusJob`."""
+"""Options of commands, made from the fields of their job models: name, type, default and help text."""
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand
 
-Input = Annotated[
-    list[str] | None,
-    typer.Option(help="Input files: a glob pattern such as 'docs/*.parquet', local or an fsspec URL. Can be repeated."),
-]
-Model = Annotated[str | None, typer.Option(help="Model bundle.  [default: the bundled model]")]
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
+
 Job = Annotated[
     str | None, typer.Option(help="TOML file with any of these options; options on the command line take precedence.")
 ]
-IdColumn = Annotated[str | None, typer.Option(help="Column or JSON key of the ids.  [default: id]")]
-TextColumn = Annotated[str | None, typer.Option(help="Column or JSON key of the texts.  [default: text]")]
-Language = Annotated[str | None, typer.Option(help="Language of the texts, for the sentence splitter.  [default: en]")]
-Engine = Annotated[str | None, typer.Option(help="Where shards are processed: local, dask or beam.  [default: local]")]
-Threads = Annotated[
-    int | None, typer.Option(help="CPU threads per worker.  [default: the cores divided by the workers]")
-]
-MaxShardBytes = Annotated[
-    int | None, typer.Option(help="Approximate size of a shard, in bytes of text.  [default: 4194304]")
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(help="Dask: address of a scheduler, tcp://HOST:PORT.  [default: a cluster on this machine]"),
-]
-StorageOption = Annotated[
-    list[str] | None,
-    typer.Option(help="KEY=VALUE or PROTOCOL.KEY=VALUE for the object store's library. Can be repeated."),
-]
-ShardTimeout = Annotated[
-    float | None,
-    typer.Option(help="Time limit per shard in seconds; a worker that exceeds it is replaced.  [default: none]"),
-]
-WorkerMemory = Annotated[
-    str | None,
-    typer.Option(help="Memory limit per worker, such as 4GB; a worker that exceeds it is replaced.  [default: none]"),
-]
-Force = Annotated[
-    bool | None, typer.Option("--force", help="Start from scratch, even if the output belongs to another job.")
-]
-Metrics = Annotated[str | None, typer.Option(help="File for metrics in the Prometheus text format.")]
-LogJson = Annotated[str | None, typer.Option(help="File for the log, one JSON object per line; - is standard error.")]
+# Of commands that have no job model.
+Model = Annotated[str, typer.Option(help="Model bundle.")]
+Data = Annotated[str, typer.Option(help="Annotated sentences: .jsonl, CoNLL, or a `datasets` folder.")]
+Scheme = Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+class JobCommand(TyperCommand):
+    """A command whose options from `with_options` are made when it is used, since job models take time to import."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> Any:
+        """Make the options, and the context from them."""
+        assert self.callback
+        command = inspect.unwrap(self.callback)
+        if make := getattr(command, "make_options", None):
+            own = inspect.signature(command).parameters.values()
+
+            def complete(**values: Any) -> None:
+                command(**values)
+
+            complete.__signature__ = inspect.Signature([*own, *make()])  # type: ignore[attr-defined]
+            app = typer.Typer(add_completion=False)
+            app.command()(complete)
+            made = typer.main.get_command(app)
+            self.params, self.callback = made.params, made.callback
+        return super().make_context(*arguments, **extra)
+
+
+def with_options(make: Callable[[], list[inspect.Parameter]]) -> Callable[[Command], Command]:
+    """Decorate a command that takes `**options`; the application must register it as a `JobCommand`.
+
+    Args:
+        make: returns the options, see `options_of`.
+    """
+
+    def decorate(command: Command) -> Command:
+        own = list(inspect.signature(command).parameters.values())[:-1]
+        command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+        command.make_options = make  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def options_of(
+    *jobs: "type[BaseModel]",
+    first: Sequence[str] = (),
+    without: Collection[str] = (),
+    named: Mapping[str, str] | None = None,
+    helps: Mapping[str, str] | None = None,
+    prefix: str = "",
+) -> list[inspect.Parameter]:
+    """Return one option for each field of some job models.
+
+    An option that is not given is None; the job model has the defaults.
+
+    Args:
+        jobs: the job models. The first model that has a field describes it.
+        first: names of the fields to list first. The others follow in the order of the models, those that a model adds
+            to its base before those of the base.
+        without: names of fields that are not options.
+        named: names of options that differ from their fields, such as "--gate/--no-gate".
+        helps: help texts that replace the descriptions of fields.
+        prefix: text before the descriptions of fields that the first model does not have.
+    """
+    fields: dict[str, FieldInfo] = {}
+    for job in jobs:
+        for name, field in _fields(job):
+            fields.setdefault(name, field)
+    named, helps = named or {}, helps or {}
+
+    def option(name: str) -> inspect.Parameter:
+        field = fields[name]
+        text = helps.get(name) or field.description or ""
+        if prefix and name not in jobs[0].model_fields:
+            text = prefix + text[0].lower() + text[1:]
+        kind = _kind(field)
+        flag = (f"--{name.replace('_', '-')}",) if kind is bool else ()  # without its --no-
+        info = typer.Option(*((named[name],) if name in named else flag), help=text + _default(field, text))
+        return inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
+        )
+
+    return [option(name) for name in dict.fromkeys([*first, *fields]) if name not in without]
+
+
+def _fields(job: "type[BaseModel]") -> "Iterator[tuple[str, FieldInfo]]":
+    """Yield the fields of a model, those that it adds to its bases first."""
+    for kind in job.__mro__:
+        for name in inspect.get_annotations(kind):
+            if name in job.model_fields:
+                yield name, job.model_fields[name]
+
+
+def _kind(field: "FieldInfo") -> Any:
+    """Return the type of an option. What is neither a number nor a list is text, which the job model parses."""
+    kind = field.annotation
+    if type(None) in get_args(kind):
+        kind = get_args(kind)[0]
+    if get_origin(kind) in (list, dict):
+        return list[str]
+    return kind if kind in (bool, int, float) else str
+
+
+def _default(field: "FieldInfo", text: str) -> str:
+    """Return the end of a help text that states the default, unless the text states one or there is none."""
+    value = field.default
+    if text.endswith("]") or field.is_required() or value in (None, [], {}, ""):
+        return ""
+    if isinstance(value, bool):
+        shown = "yes" if value else "no"
+    else:
+        shown = f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
+    return f"  [default: {shown}]"

@@ -4,18 +4,20 @@ from typing import Annotated
 
 import typer
 
+from pipelines.commands.options import Data, Device, Model, Scheme
+
 
 def representations(
-    model: Annotated[str, typer.Option(help="Model bundle.")],
-    data: Annotated[str, typer.Option(help="Annotated sentences: .jsonl, CoNLL, or a `datasets` folder.")],
-    scheme: Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")] = None,
+    model: Model,
+    data: Data,
+    scheme: Scheme = None,
     report: Annotated[
         str | None, typer.Option(help="Folder for representations.html, representations.md and representations.json.")
     ] = None,
     spans: Annotated[
         int, typer.Option(min=1, help="Maximum number of spans per class; the sample is always the same.")
     ] = 100,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+    device: Device = "cpu",
     dtype: Annotated[str, typer.Option(help="float32; bfloat16 or int8, which change representations.")] = "float32",
 ) -> None:
     """Analyse a model's span representations: norms and cosines by class and by overlap, and a scatter plot."""

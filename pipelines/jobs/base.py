@@ -1,69 +1,66 @@
 """Base models of jobs over shards: flat, typed, without extra fields. All errors of a job are reported before any work.
 
-A job file is TOML with the same names as the options of the command:
-
-    # spanmarker tag --job tag.toml
-    input = ["docs/*.parquet"]
-    output = "out/"
-    workers = 2
+Descriptions of fields are the help texts of the options, which `pipelines.commands.options` makes from them.
 """
 
-import json
-import tomllib
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import (
-    BaseModel,
-    ByteSize,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import ByteSize, Field, field_validator, model_validator
 
 from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
-from pipelines.errors import PipelineError
+from pipelines.jobs.shared import DocumentColumns
 from pipelines.processes.children import cores
 from pipelines.storage import absolute
-from pipelines.task import Columns, Task
+from pipelines.task import Task
 from spanmarker_core.bundle.reader import BundleInfo
 from spanmarker_core.default_model import bundled_model_path
 
+Inputs = Annotated[
+    list[str],
+    Field(description="Input files: a glob pattern such as 'docs/*.parquet', local or an fsspec URL. Can be repeated."),
+]
 
-class ShardJob(BaseModel):
+
+class ShardJob(DocumentColumns):
     """Settings shared by all jobs over shards: what to read, where to write, and where to run."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     #: Name of the command that runs the job.
     verb: ClassVar[str]
 
-    input: list[str] = Field([], description="glob patterns of input files, local or fsspec URLs")
-    output: str = Field(min_length=1, description="folder for the rows, local or an fsspec URL")
-    id_column: str = Field("id", description="column or JSON key of the ids, which are strings or integers")
-    text_column: str = Field("text", description="column or JSON key of the texts")
-    language: str = Field("en", description="language of the texts, for the sentence splitter")
-    engine: str = Field("local", description="where shards are processed: local, dask or beam")
-    workers: int = Field(1, ge=1, description="worker processes, each with one model")
-    threads: int = Field(0, ge=0, description="CPU threads per worker; 0 divides the cores by the workers")
-    scheduler: str | None = Field(None, description="Dask: address of a scheduler; default: a cluster on this machine")
-    resources: dict[str, float] = Field({}, description="Dask: resources that a worker must offer, such as GPU=1")
-    beam_options: list[str] = Field([], description="Beam: its own options, such as --runner=FlinkRunner")
-    storage_option: list[str] = Field([], description="KEY=VALUE or PROTOCOL.KEY=VALUE for the object store's library")
-    max_shard_bytes: int = Field(4 << 20, ge=1, description="approximate size of a shard, in bytes of text")
+    input: Inputs = Field([])
+    output: str = Field(min_length=1, description="Folder for the rows, local or an fsspec URL.")
+    engine: str = Field("local", description="Where shards are processed: local, dask or beam.")
+    workers: int = Field(1, ge=1, description="Worker processes, each with one model.")
+    threads: int = Field(0, ge=0, description="CPU threads per worker.  [default: the cores divided by the workers]")
+    scheduler: str | None = Field(
+        None,
+        description="Dask: address of a scheduler, tcp://HOST:PORT.  [default: a cluster on this machine]",
+    )
+    resources: dict[str, float] = Field(
+        {}, description="Dask: tag only on workers with this resource, such as GPU=1. Can be repeated."
+    )
+    beam_options: list[str] = Field([], description="Beam: its own options, such as --runner=FlinkRunner.")
+    storage_option: list[str] = Field(
+        [], description="KEY=VALUE or PROTOCOL.KEY=VALUE for the object store's library. Can be repeated."
+    )
+    max_shard_bytes: int = Field(4 << 20, ge=1, description="Approximate size of a shard, in bytes of text.")
     shard_timeout: float = Field(
-        0, ge=0, description="time limit per shard in seconds; a worker that exceeds it is replaced; 0: none"
+        0,
+        ge=0,
+        description="Time limit per shard in seconds; a worker that exceeds it is replaced.  [default: none]",
     )
     worker_memory: ByteSize = Field(
-        ByteSize(0), ge=0, description="memory limit per worker; a worker that exceeds it is replaced; 0: none"
+        ByteSize(0),
+        ge=0,
+        description="Memory limit per worker, such as 4GB; a worker that exceeds it is replaced.  [default: none]",
     )
-    prune: bool = Field(False, description="remove rows of inputs that no longer exist")
-    force: bool = Field(False, description="start from scratch and replace the contents of the output")
-    metrics: str | None = Field(None, description="file for metrics in the Prometheus text format")
-    log_json: str | None = Field(None, description="file for the log, one JSON object per line; - is standard error")
+    prune: bool = Field(False, description="Remove rows of inputs that no longer exist.")
+    force: bool = Field(False, description="Start from scratch, even if the output belongs to another job.")
+    metrics: str | None = Field(None, description="File for metrics in the Prometheus text format.")
+    log_json: str | None = Field(None, description="File for the log, one JSON object per line; - is standard error.")
 
     @field_validator("input", "beam_options", "storage_option", mode="before")
     @classmethod
@@ -90,8 +87,6 @@ class ShardJob(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> "ShardJob":
-        if self.id_column == self.text_column:
-            raise ValueError(f"id_column and text_column are both {self.id_column!r}")
         others = {"dask": ("scheduler", "resources"), "beam": ("beam_options",)}
         for engine, names in others.items():
             if self.engine != engine and (given := [name for name in names if getattr(self, name)]):
@@ -119,11 +114,6 @@ class ShardJob(BaseModel):
     def settings(self) -> Settings:
         """Return the execution settings of the engine."""
         return Settings(self.workers, self.threads_per_worker, self.scheduler, self.resources, tuple(self.beam_options))
-
-    @property
-    def columns(self) -> Columns:
-        """Columns of the inputs."""
-        return Columns(self.id_column, self.text_column)
 
     def read_values(self) -> dict[str, str]:
         """Return the part of the job identity that determines how inputs are read.
@@ -161,7 +151,7 @@ class ShardJob(BaseModel):
 class CorpusJob(ShardJob):
     """Settings shared by `spanmarker tag` and `spanmarker prepare`: those of `ShardJob`, and a model."""
 
-    model: str = Field("", description="model bundle; default: the bundled model")
+    model: str = Field("", description="Model bundle.  [default: the bundled model]")
 
     def described(self) -> dict[str, Any]:
         """Return the job for reports and logs, without the values of options that may hold secrets."""
@@ -197,87 +187,3 @@ class CorpusJob(ShardJob):
             "model": self.model_path if self.model else "",
             "model_digest": info.digest,
         }
-
-
-Job = TypeVar("Job", bound=BaseModel)
-
-
-def read_job(kind: type[Job], path: str | None, options: dict[str, Any]) -> Job:
-    """Read a job file, if given, and override its values with `options`.
-
-    Where the file has a table, a list of NAME=VALUE overrides it name by name.
-
-    Args:
-        kind: the job model.
-        path: path of the job file; None for no file.
-        options: options of the command line; None and empty values count as not given.
-
-    Raises:
-        PipelineError: `job.unreadable`; `job.invalid`, which lists all problems.
-    """
-    values = job_values(path)
-    for name, value in options.items():
-        if isinstance(values.get(name), dict) and isinstance(value, list):
-            try:
-                values[name] |= named_values(value)
-            except ValueError as error:
-                raise PipelineError("job.invalid", problems=f"  {name}: {error}") from None
-        elif value not in (None, []):
-            values[name] = value
-    try:
-        return kind(**values)
-    except ValidationError as error:
-        lines = [
-            f"  {'.'.join(map(str, problem['loc'])) or 'job'}: {problem['msg'].removeprefix('Value error, ')}"
-            + (f" (got {problem['input']!r})" if _may_be_shown(problem) else "")
-            for problem in error.errors(include_url=False)
-        ]
-        raise PipelineError("job.invalid", problems="\n".join(lines)) from None
-
-
-def named_values(given: list[str]) -> dict[str, Any]:
-    """Parse a list of NAME=VALUE, where VALUE is JSON or a plain string.
-
-    >>> named_values(["lstm=0", "aggregation=mean", "share_weights=true"])
-    {'lstm': 0, 'aggregation': 'mean', 'share_weights': True}
-
-    Args:
-        given: items of the form NAME=VALUE.
-
-    Raises:
-        ValueError: an item has another form, or a name appears twice.
-    """
-    values: dict[str, Any] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise ValueError(f"{text!r} is not NAME=VALUE")
-        if name in values:
-            raise ValueError(f"{name} is given twice")
-        try:
-            values[name] = json.loads(value)
-        except ValueError:
-            values[name] = value
-    return values
-
-
-def job_values(path: str | None) -> dict[str, Any]:
-    """Return the values of a job file.
-
-    Args:
-        path: path of the job file; None gives no values.
-
-    Raises:
-        PipelineError: `job.unreadable`.
-    """
-    if path is None:
-        return {}
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise PipelineError("job.unreadable", path=path, reason=error) from error
-
-
-def _may_be_shown(problem: Any) -> bool:
-    secret = {"storage_option", "beam_options"}.intersection(problem["loc"])
-    return bool(problem["loc"]) and problem["type"] != "missing" and not secret

@@ -76,9 +76,9 @@ class Configuration(_Closed):
 class ExperimentJob(_Closed):
     """The job of `spanmarker experiment`."""
 
-    output: str = Field(min_length=1, description="folder for the runs and the results, on a local disk")
-    data: str = Field("data", description="folder with one subfolder per data set")
-    encoder: str = Field(description="folder of a pretrained encoder for all runs")
+    output: str = Field(min_length=1, description="Folder for the runs and the results.")
+    data: str = Field("data", description="Folder with one subfolder per data set.")
+    encoder: str = Field(description="Folder of a pretrained encoder.")
     datasets: dict[str, DataSet] = Field(min_length=1)
     configurations: dict[str, Configuration] = Field(min_length=1)
     seeds: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
@@ -87,13 +87,14 @@ class ExperimentJob(_Closed):
     compare: list[tuple[str, str]] = Field([], description="pairs of configurations to test for a difference")
     shuffle_seed: int = Field(0, ge=0, description="seed for the order from which the first sentences are taken")
     resamples: int = Field(10_000, ge=100, description="number of bootstrap resamples")
-    keep_models: bool = Field(False, description="keep the model weights after scoring")
-    workers: int = Field(1, ge=1, description="number of concurrent runs; they share the machine, so times are longer")
-    threads: int = Field(0, ge=0, description="CPU threads per run; 0 divides the cores by the workers")
+    keep_models: bool = Field(False, description="Keep the model weights.")
+    # They share the machine, so times are longer.
+    workers: int = Field(1, ge=1, description="Number of concurrent runs.")
+    threads: int = Field(0, ge=0, description="CPU threads per run.  [default: the cores divided by the workers]")
     only: list[str] = Field(
-        [], description="execute only runs whose name, DATASET/CONFIG/SIZE/SEED, starts with one of these"
+        [], description="Execute only runs whose DATASET/CONFIG/SIZE/SEED starts with this. Can be repeated."
     )
-    redo: list[str] = Field([], description="repeat runs whose name starts with one of these")
+    redo: list[str] = Field([], description="Repeat runs whose name starts with this. Can be repeated.")
 
     @field_validator("datasets", "configurations")
     @classmethod

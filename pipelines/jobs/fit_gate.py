@@ -2,27 +2,32 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
+
+from pipelines.jobs.shared import DocumentColumns, Scheme
 
 
-class GateJob(BaseModel):
+class GateJob(DocumentColumns):
     """The job of `spanmarker gate fit`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    model: str = Field(min_length=1, description="bundle to fit a gate to; it is not modified")
-    corpus: list[str] = Field(min_length=1, description="glob patterns of files with unlabelled documents, as for tag")
-    output: str = Field(min_length=1, description="folder for the bundle with the gate; must be empty or not exist")
-    sentences: int = Field(3000, ge=1, description="number of sentences to read from the corpus")
-    target_recall: float = Field(
-        0.995, gt=0, le=1, description="share of the ungated model's entities that must pass the gate"
+    model: str = Field(min_length=1, description="Bundle to fit a gate to; it is not modified.")
+    corpus: list[str] = Field(
+        min_length=1,
+        description="Unlabelled documents similar to those to be tagged: glob patterns, as for `tag`. Can be repeated.",
     )
-    annotated: str | None = Field(None, description="annotated sentences, for gold recall and F1 on the curve")
-    scheme: str | None = Field(None, description="label scheme of tagged data, such as IOB2")
-    id_column: str = Field("id", description="column or JSON key of the ids")
-    text_column: str = Field("text", description="column or JSON key of the texts")
-    language: str = Field("en", description="language of the texts, for the sentence splitter")
-    device: str = Field("cpu", description="cpu, cuda or auto")
+    output: str = Field(min_length=1, description="Folder for the bundle with the gate; must be empty or not exist.")
+    sentences: int = Field(3000, ge=1, description="Number of sentences to read from the corpus.")
+    target_recall: float = Field(
+        0.995,
+        gt=0,
+        le=1,
+        description="Share of the ungated model's entities that must pass the gate, on held-out text.",
+    )
+    annotated: str | None = Field(
+        None, description="Annotated sentences; the curve then also shows gold recall and F1."
+    )
+    scheme: Scheme = None
+    device: str = Field("cpu", description="cpu, cuda or auto.")
 
     @field_validator("corpus", mode="before")
     @classmethod
@@ -31,11 +36,6 @@ class GateJob(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "GateJob":
-        problems = []
-        if self.id_column == self.text_column:
-            problems.append(f"id_column and text_column are both {self.id_column!r}")
         if self.scheme is not None and self.annotated is None:
-            problems.append("scheme says how annotated sentences are tagged: give annotated too, or leave it out")
-        if problems:
-            raise ValueError("; ".join(problems))
+            raise ValueError("scheme says how annotated sentences are tagged: give annotated too, or leave it out")
         return self

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from pipelines.jobs.base import CorpusJob
+from pipelines.jobs.base import CorpusJob, Inputs
 from pipelines.output.layout import SAMPLE_TABLES
 from spanmarker_core.bundle.reader import BundleInfo
 
@@ -11,7 +11,7 @@ class PrepareJob(CorpusJob):
     """The job of `spanmarker prepare`: read, split and pack documents, so that GPU machines only have to tag."""
 
     verb = "prepare"
-    input: list[str] = Field(min_length=1, description="glob patterns of input files, local or fsspec URLs")
+    input: Inputs = Field(min_length=1)
 
     def identity(self, info: BundleInfo) -> dict[str, str]:
         """Return the job identity: everything except the inputs that determines the samples.

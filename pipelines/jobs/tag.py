@@ -24,19 +24,25 @@ class TagJob(CorpusJob):
     verb = "tag"
 
     samples: str | None = Field(
-        None, validate_default=True, description="output folder of `spanmarker prepare`, instead of input"
+        None, validate_default=True, description="Output folder of `spanmarker prepare`, to tag instead of --input."
     )
-    decoder: str | None = Field(None, description="flat.v1, nested.v1 or all.v1; default: as stored in the bundle")
+    decoder: str | None = Field(None, description="flat.v1, nested.v1 or all.v1.  [default: as stored in the model]")
     threshold: float | None = Field(
-        None, ge=0, le=1, description="minimum score of a row; default: as stored in the bundle"
+        None, ge=0, le=1, description="Minimum score of a row, 0 to 1.  [default: as stored in the model]"
     )
     gate: Literal["auto", "on", "off"] = Field(
-        "auto", description="score only spans that pass the model's gate: auto (as trained), on (always) or off (never)"
+        "auto",
+        description="auto, on or off: score only spans that pass the model's gate. off is exact; on also uses a gate "
+        "that was fitted after training.  [default: auto, as the model was trained]",
     )
-    device: str = Field("cpu", description="cpu, cuda, cuda:1, … or auto")
-    dtype: Literal["float32", "bfloat16", "int8"] = Field("float32", description="number format of the model")
+    device: str = Field("cpu", description="cpu, cuda, cuda:1 or auto.")
+    dtype: Literal["float32", "bfloat16", "int8"] = Field(
+        "float32", description="float32; bfloat16 or int8, which change scores."
+    )
     max_rejects: str | None = Field(
-        None, description="maximum number or share of rejected documents, such as 100 or 1%; if exceeded, the run fails"
+        None,
+        description="Maximum number or share of rejected documents, such as 100 or 1%; if exceeded, the run fails "
+        "(exit code 4).",
     )
 
     @field_validator("max_rejects", mode="before")

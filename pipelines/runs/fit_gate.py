@@ -16,7 +16,6 @@ from pipelines.output.overwrite import refuse_bundle
 from pipelines.planning.documents import plan_shards
 from pipelines.stages.read import read
 from pipelines.storage import absolute
-from pipelines.task import Columns
 from schemas.shards import Shard
 from spanmarker_core.bundle.config_checks import check_gateable
 from spanmarker_core.bundle.reader import read_info
@@ -203,7 +202,7 @@ def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
     found = plan_shards(
         job.corpus,
         output=absolute(job.output),
-        columns=Columns(job.id_column, job.text_column),
+        columns=job.columns,
         max_shard_bytes=_SHARD_BYTES,
         job_digest="gate",
     )
@@ -221,7 +220,7 @@ def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
 
 
 def _shard_texts(shard: Shard, job: GateJob, rejects: Counter[str]) -> Iterator[str]:
-    for batch in read(shard, Columns(job.id_column, job.text_column)):
+    for batch in read(shard, job.columns):
         for reject in batch.rejects:
             rejects[reject.code] += max(1, reject.n_documents)  # a damaged file counts as one
         yield from batch.documents["text"].to_pylist()

@@ -105,9 +105,5 @@ def _read_packer(job: AnnotatedJob) -> Packer:
     """Return the packer that a model trained on the job's encoder will use."""
     # Imported late, because it imports torch, which workers do not need.
     from spanmarker_core.training.initialise import encoder_packer
-    from spanmarker_core.training.settings import TrainingSettings
 
-    settings = TrainingSettings(
-        entity_max_length=job.entity_max_length, max_tokens=job.max_tokens, context=job.shown, splitter=job.splitter
-    )
-    return encoder_packer(job.encoder, settings)
+    return encoder_packer(job.encoder, job)

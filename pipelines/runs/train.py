@@ -61,8 +61,8 @@ def _training_data(
         raise PipelineError("job.invalid", problems="  train_sentences: prepared windows are taken whole; leave it out")
     windows = PreparedWindows(job.train, job.max_misaligned)
     taken = _left_open(job, windows.packed_as)
-    settings = job.model_copy(update=taken).settings()
-    windows.check(encoder_packer(job.encoder, settings), settings.context)
+    settings = TrainingSettings(**{**job.given, **taken})
+    windows.check(encoder_packer(job.encoder, settings), settings.shown)
     if (told := {name: value for name, value in taken.items() if value != getattr(job, name)}) and not rank():
         say(f"As {job.train} was prepared: {', '.join(f'{name} {value}' for name, value in told.items())}")
     return windows, settings

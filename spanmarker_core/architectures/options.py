@@ -109,7 +109,7 @@ class Options:
 
     def __post_init__(self) -> None:
         idle = self.idle()
-        if unread := {name: value for name, value in self.told().items() if name in idle}:
+        if unread := {name: value for name, value in self.non_defaults().items() if name in idle}:
             problems = [f"option {name} is {value}, and {idle[name]}: leave it out" for name, value in unread.items()]
             raise UnusableError("; ".join(problems))
         if self.output == "tags" and self.tags is None:
@@ -119,10 +119,10 @@ class Options:
         """Return the options that have no effect given the values of the others, each with the reason."""
         return {}
 
-    def told(self) -> dict[str, Any]:
+    def non_defaults(self) -> dict[str, Any]:
         """Return the options that differ from the architecture's defaults; a bundle stores only these.
 
-        >>> SpanMarkerOptions(width_size=128, positions="words").told()
+        >>> SpanMarkerOptions(width_size=128, positions="words").non_defaults()
         {'width_size': 128}
         """
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}

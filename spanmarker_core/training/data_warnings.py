@@ -33,7 +33,7 @@ def advice(report: LengthReport, settings: TrainingSettings) -> str:
     >>> [line.split(":")[1].split(".")[0] for line in advice(report, TrainingSettings()).splitlines()]
     [' --entity-max-length 1', ' --pair-layers 1']
     """
-    options = settings.told
+    options = settings.architecture_options
     if not report.reachable or not options.spans or options.output == "tags":
         return ""
     cheaper: list[str] = []

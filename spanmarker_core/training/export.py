@@ -1,7 +1,7 @@
 """Export of a trained model: evaluation of the weights as stored, collection of facts, writing of card and bundle."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def finish(
     if test_sentences:
         results["test"] = evaluate(tagger, test_sentences)
     measured = {
-        "settings": asdict(settings),
+        "settings": settings.to_json(),
         "train_sentences": summary.sentences,
         "train_entities": summary.entities,
         "steps": steps,

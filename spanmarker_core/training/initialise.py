@@ -11,7 +11,7 @@ from transformers import AutoModel, PreTrainedModel
 from spanmarker_core.architectures.options import MarkerOptions
 from spanmarker_core.architectures.registry import architecture
 from spanmarker_core.bundle.config import ModelConfig
-from spanmarker_core.bundle.config_checks import MIN_WINDOW_TOKENS, check_config, check_entity_fits, check_vocabulary
+from spanmarker_core.bundle.config_checks import check_config, check_entity_fits, check_vocabulary
 from spanmarker_core.bundle.pretrained import (
     encoder_config,
     not_finite,
@@ -26,7 +26,7 @@ from spanmarker_core.errors import CoreError, UnusableError, as_core_error, wrap
 from spanmarker_core.models.encoders import check_encoder, max_window_tokens, native_position_offset
 from spanmarker_core.models.gate import GATE_WIDTH
 from spanmarker_core.models.probe import check_states
-from spanmarker_core.training.settings import TrainingSettings
+from spanmarker_core.training.settings import PackingFields, TrainingSettings
 from spanmarker_core.windows.packer import Packer
 
 
@@ -46,14 +46,14 @@ def new_model(
     Raises:
         CoreError: `encoder.not_found`, `encoder.unreadable`, `encoder.no_fast_tokenizer`, `encoder.no_position_ids`,
             `encoder.not_independent`, `encoder.too_few_layers`, `encoder.too_many_pair_layers`,
-            `encoder.entity_too_long`, `encoder.window_too_long`, `encoder.window_too_short`, `training.contradiction`.
+            `encoder.entity_too_long`, `encoder.window_too_long`, `training.contradiction`.
     """
     path = _folder(encoder_path)
     with as_core_error("encoder.unreadable", path=path):
         return _new_model(path, labels, settings)
 
 
-def encoder_packer(encoder_path: str | Path, settings: TrainingSettings) -> Packer:
+def encoder_packer(encoder_path: str | Path, settings: PackingFields) -> Packer:
     """Return the packer of a new model on an encoder; reads its tokenizer and config, but not its weights.
 
     Args:
@@ -62,7 +62,7 @@ def encoder_packer(encoder_path: str | Path, settings: TrainingSettings) -> Pack
 
     Raises:
         CoreError: `encoder.not_found`, `encoder.unreadable`, `encoder.no_fast_tokenizer`, `encoder.entity_too_long`,
-            `encoder.window_too_long`, `encoder.window_too_short`.
+            `encoder.window_too_long`.
     """
     path = _folder(encoder_path)
     with as_core_error("encoder.unreadable", path=path):
@@ -78,7 +78,7 @@ def _folder(path: str | Path) -> Path:
     return Path(path)
 
 
-def _packer(path: Path, encoder: PreTrainedModel, settings: TrainingSettings) -> Packer:
+def _packer(path: Path, encoder: PreTrainedModel, settings: PackingFields) -> Packer:
     wrapped = read_tokenizer(path)
     tokenizer = wrapped.backend_tokenizer
     check_vocabulary(tokenizer, encoder.get_input_embeddings().num_embeddings)
@@ -88,8 +88,6 @@ def _packer(path: Path, encoder: PreTrainedModel, settings: TrainingSettings) ->
     limit = max_window_tokens(encoder.config, native_position_offset(encoder))
     if settings.max_tokens > limit:
         raise CoreError("encoder.window_too_long", found=settings.max_tokens, limit=limit)
-    if settings.max_tokens < MIN_WINDOW_TOKENS:
-        raise CoreError("encoder.window_too_short", found=settings.max_tokens, limit=MIN_WINDOW_TOKENS)
     prefix, suffix = special_tokens(tokenizer)
     check_entity_fits(settings.entity_max_length, settings.max_tokens, len(prefix) + len(suffix))
     return Packer(
@@ -112,7 +110,7 @@ def _new_model(
         raise CoreError(
             "encoder.too_many_pair_layers", found=settings.pair_layers, limit=encoder.config.num_hidden_layers
         )
-    options = settings.told
+    options = settings.architecture_options
     if problem := options.encoder_problem(encoder.config.num_hidden_layers):
         raise CoreError("training.contradiction", problems=problem)
     packer = _packer(path, encoder, settings)
@@ -134,10 +132,10 @@ def _new_model(
         end_marker_id=markers[1],
         encoder=encoder_facts(encoder.config),
         splitter=settings.splitter,
-        context=settings.context,
+        context=settings.shown,
         decoder=settings.decoder,
         architecture=settings.architecture,
-        options=options.told(),
+        options=options.non_defaults(),
         pair_layers=settings.pair_layers,
         # The best threshold is determined after training.
         gate=_new_gate(settings) if settings.gate else None,

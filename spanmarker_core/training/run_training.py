@@ -91,7 +91,7 @@ def train(
             report = report_of(summary, settings.entity_max_length)
         else:
             report = length_report(train_sentences, settings.entity_max_length)
-        say(report.to_text(tags=settings.told.output == "tags"))
+        say(report.to_text(tags=settings.architecture_options.output == "tags"))
         if words := advice(report, settings):
             say(words)
         labels = sorted(summary.labels)
@@ -231,7 +231,7 @@ def _windows(
 ) -> TrainingWindows:
     if isinstance(train, TrainingWindows):
         return train
-    source = SentenceWindows(train, packer_of(config, tokenizer), settings.context)
+    source = SentenceWindows(train, packer_of(config, tokenizer), settings.shown)
     if source.spans_of_several_labels:
         log(f"{source.spans_of_several_labels} spans have several labels; the first by name is learned.")
     if source.unreachable:
@@ -244,7 +244,7 @@ def _windows(
 
 def _loss(network: nn.Module, settings: TrainingSettings) -> SpanLoss:
     network.checkpoint_spans = settings.gradient_checkpointing  # type: ignore[assignment]
-    return SpanLoss(network, settings.gate_weight, settings.tag_weight if settings.told.spans else 1.0)
+    return SpanLoss(network, settings.gate_weight, settings.tag_weight if settings.architecture_options.spans else 1.0)
 
 
 def _leaves_weights_out(model: SpanLoss, examples: Examples) -> bool:
@@ -263,7 +263,7 @@ def _examples(source: TrainingWindows, settings: TrainingSettings) -> Examples:
         share=settings.gate_share if settings.gate else None,
         negatives=settings.negatives,
         boundary_smoothing=settings.boundary_smoothing,
-        tags=settings.told.tags is not None,
+        tags=settings.architecture_options.tags is not None,
         seed=settings.seed,
     )
 
@@ -280,13 +280,13 @@ def _identity(
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     # Omitted options equal those that are set to their defaults.
-    told = {**asdict(settings), "options": asdict(settings.told)}
+    values = {**settings.to_json(), "options": asdict(settings.architecture_options)}
     return {
         "training data": source.digest,
         "dev data": sentences_digest(dev),
         "encoder": digest.hexdigest(),
         "labels": source.labels,
-        "settings": {name: value for name, value in told.items() if name not in _FREE},
+        "settings": {name: value for name, value in values.items() if name not in _FREE},
     }
 
 

@@ -1,158 +1,221 @@
-"""Settings of a training run. Defaults are those of the thesis (Appendix C, FewNERD with BERT-base)."""
+"""Settings of a training run. Each is declared here once: for the library, for job files and for the command line.
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+Defaults are those of the thesis (Appendix C, FewNERD with BERT-base). A description is the help text of the option.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from spanmarker_core.architectures.options import Options
-from spanmarker_core.architectures.registry import ARCHITECTURES, options_of
+from spanmarker_core.architectures.registry import architecture_called, options_of
 from spanmarker_core.bundle.config import WEIGHT_DTYPES
+from spanmarker_core.bundle.config_checks import MIN_WINDOW_TOKENS
 from spanmarker_core.errors import CoreError
 from spanmarker_core.spans.decoding import DECODERS
 from spanmarker_core.text.words import SPLITTERS
 from spanmarker_core.training.settings_checks import contradictions
-from spanmarker_core.windows.packer import Context
+from spanmarker_core.windows.packer import CONTEXT_POLICIES, Context
 
 #: Formats of the computation. The format of stored weights is `weight_dtype`.
 PRECISIONS = ("float32", "bf16", "fp16")
 
-#: Range of a number: a description and a test.
-_Range = tuple[str, Callable[[float], bool]]
-_COUNT: _Range = ("1 or more", lambda value: value >= 1)
-_NATURAL: _Range = ("0 or more", lambda value: value >= 0)
-_SHARE: _Range = ("between 0 and 1", lambda value: 0 < value < 1)
-_PART: _Range = ("from 0 up to 1", lambda value: 0 <= value < 1)
-_RATE: _Range = ("a number above 0", lambda value: 0 < value < math.inf)
-_RANGES: dict[str, _Range] = {
-    "entity_max_length": _COUNT,
-    "encoder_layers": _COUNT,
-    "pair_layers": _NATURAL,
-    "gate_weight": _SHARE,
-    "gate_share": ("from 0 to 1", lambda value: 0 <= value <= 1),
-    "negatives": _COUNT,
-    "boundary_smoothing": _PART,
-    "tag_weight": _SHARE,
-    "learning_rate": _RATE,
-    "head_learning_rate": _RATE,
-    "weight_decay": _NATURAL,
-    "warmup_share": _PART,
-    "batch_size": _COUNT,
-    "batch_tokens": _COUNT,
-    "accumulation": _COUNT,
-    "epochs": _COUNT,
-    "save_steps": _COUNT,
-    "seed": _NATURAL,
-}
+
+def _one_of(choices: Iterable[str]) -> AfterValidator:
+    def check(value: str, info: ValidationInfo) -> str:
+        if value not in choices:
+            raise _invalid(
+                CoreError("call.unknown_option", option=info.field_name, value=value, choices=", ".join(choices))
+            )
+        return value
+
+    return AfterValidator(check)
 
 
-@dataclass(frozen=True)
-class TrainingSettings:
-    """Settings of a training run.
+def _invalid(error: CoreError) -> PydanticCustomError:
+    """Return a coded error as one that pydantic reports together with the others."""
+    return PydanticCustomError(error.code, str(error), error.values)
 
-    Attributes:
-        entity_max_length: longest candidate span, in words.
-        max_tokens: tokens per window, including special tokens.
-        context: context policy of the windows; the bundle uses the same for tagging.
-        splitter: a name in `SPLITTERS`: how the bundle splits raw text into words.
-        decoder: a name in `DECODERS`: how the bundle decodes scores into entities, also used for scoring on dev.
-        encoder_layers: number of encoder layers to keep, from the first; None keeps all.
-        architecture: a name in `ARCHITECTURES`.
-        options: options of the architecture; missing ones have their defaults.
-        pair_layers: number of top layers in which the two markers of a span attend to each other; None is all, as in
-            the thesis. Below them, one start and one end marker per word represent all spans, which is far less work.
-        gate: learn which words start and end entities, and train only on the spans at the first word of an entity and
-            on a share of the others (SmartSpanner).
-        gate_ends: whether the gate also learns ends; without them it is SmartSpanner's, which learns first words only.
-        gate_weight: w of the loss w · gate + (1 - w) · spans (SmartSpanner, equation 7).
-        gate_share: sp, the share of the other spans (SmartSpanner, equation 8).
-        negatives: train on the entities and on at most this number of other spans of each window, drawn in each epoch
-            (BL-NER, equation 20, where it is 100); None trains on all.
-        boundary_smoothing: epsilon, the share of an entity's label given to spans with one boundary shifted by one word
-            (Zhu and Li 2022; 0.1 in DSpERT).
-        tag_weight: alpha, the weight of a bundled sequence head in the loss (BL-NER, equation 19).
-        tune_threshold: store the score threshold with the best F1 on dev in the bundle, if it improves on none.
-        learning_rate: peak learning rate of AdamW, with a linear schedule.
-        head_learning_rate: peak learning rate of weights that are not pretrained; None is `learning_rate` (DSpERT,
-            appendix C).
-        weight_decay: weight decay of AdamW.
-        warmup_share: share of the steps during which the learning rate rises.
-        batch_size: windows per step, over all processes.
-        batch_tokens: text tokens per step, in place of `batch_size`.
-        accumulation: number of parts into which each process divides its share of a step, to save memory. The steps
-            stay the same.
-        precision: "float32", or "bf16" or "fp16" for mixed precision, which keeps weights and their sums in float32.
-        gradient_checkpointing: recompute the states of markers in the backward pass instead of storing them: less
-            memory, a third more work.
-        epochs: passes over the training data.
-        save_steps: steps between checkpoints, in addition to those at the ends of epochs; None saves only at the ends.
-        report_to: logging integrations of transformers, such as "tensorboard" or "wandb", which must be installed.
-        seed: seed of weights, order and dropout; the same seed gives the same result on a CPU with the same number of
-            threads.
-        weight_dtype: format of stored weights, "float32" or "float16".
-        device: "cpu", "cuda" or "auto".
 
-    Raises:
-        CoreError: `call.unknown_option`, `call.out_of_range`, `training.contradiction`.
-    """
+class PackingFields(BaseModel):
+    """How sentences become windows: settings of training data and of the model that is trained on them."""
 
-    entity_max_length: int = 8
-    max_tokens: int = 256
-    context: Context = field(default_factory=Context)
-    splitter: str = "words.v1"
-    decoder: str = "flat.v1"
-    encoder_layers: int | None = None
-    architecture: str = "span_marker.v1"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    pair_layers: int | None = None
-    gate: bool = False
-    gate_ends: bool = True
-    gate_weight: float = 0.2
-    gate_share: float = 0.05
-    negatives: int | None = None
-    boundary_smoothing: float = 0.0
-    tag_weight: float = 0.1
-    tune_threshold: bool = False
-    learning_rate: float = 5e-5
-    head_learning_rate: float | None = None
-    weight_decay: float = 0.01
-    warmup_share: float = 0.1
-    batch_size: int = 32
-    batch_tokens: int | None = None
-    accumulation: int = 1
-    precision: str = "float32"
-    gradient_checkpointing: bool = False
-    epochs: int = 3
-    save_steps: int | None = None
-    report_to: tuple[str, ...] = ()
-    seed: int = 42
-    weight_dtype: str = "float32"
-    device: str = "auto"
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    entity_max_length: int = Field(8, ge=1, description="Maximum length of an entity, in words.")
+    max_tokens: int = Field(256, description="Maximum length of a window, in tokens.")
+    context: Annotated[str, _one_of(CONTEXT_POLICIES)] = Field("sentence", description="sentence, document or block.")
+    max_prev_context: int | None = Field(
+        None, ge=0, description="Maximum number of previous sentences.  [default: none]"
+    )
+    max_next_context: int | None = Field(None, ge=0, description="Maximum number of next sentences.  [default: none]")
+    splitter: Annotated[str, _one_of(SPLITTERS)] = Field(
+        "words.v1", description="words.v1 or tokenizer.v1, for documents."
+    )
+
+    @field_validator("max_tokens")
+    @classmethod
+    def _long_enough(cls, value: int) -> int:
+        if value < MIN_WINDOW_TOKENS:
+            raise _invalid(CoreError("encoder.window_too_short", found=value, limit=MIN_WINDOW_TOKENS))
+        return value
 
     @property
-    def told(self) -> Options:
-        """Options of the architecture, including defaults."""
+    def shown(self) -> Context:
+        """Return the context shown in the window of a sentence.
+
+        Raises:
+            CoreError: `call.limit_without_context`.
+        """
+        return Context(self.context, self.max_prev_context, self.max_next_context)
+
+
+class TrainingFields(PackingFields):
+    """All settings of a training run; `TrainingSettings` and the job of `spanmarker train` inherit them."""
+
+    decoder: Annotated[str, _one_of(DECODERS)] = Field(
+        "flat.v1", description="flat.v1, nested.v1 or all.v1: whether entities may nest or cross."
+    )
+    encoder_layers: int | None = Field(
+        None, ge=1, description="Keep only the first N layers of the encoder.  [default: all]"
+    )
+    architecture: str = Field("span_marker.v1", description="How spans are scored, see docs/architectures.md.")
+    options: dict[str, Any] = Field({}, description="NAME=VALUE, an option of the architecture. Can be repeated.")
+    # Below these layers one start and one end marker per word represent all spans. The thesis pairs in all layers.
+    pair_layers: int | None = Field(
+        None, ge=0, description="Pair markers in the top N layers only, for speed.  [default: all]"
+    )
+    gate: bool = Field(False, description="Also train a gate, for speed.")
+    # SmartSpanner's gate learns first words only.
+    gate_ends: bool = Field(True, description="With a gate: also learn where entities end.")
+    # w of the loss w · gate + (1 - w) · spans: SmartSpanner, equation 7.
+    gate_weight: float = Field(0.2, gt=0, lt=1, description="Weight of the gate in the loss.")
+    # sp of SmartSpanner, equation 8.
+    gate_share: float = Field(0.05, ge=0, le=1, description="With a gate: share of spans at other words to train on.")
+    # Drawn in each epoch: BL-NER, equation 20, where it is 100.
+    negatives: int | None = Field(
+        None, ge=1, description="Train on at most N non-entity spans per window.  [default: all]"
+    )
+    # Epsilon of Zhu and Li 2022; 0.1 in DSpERT.
+    boundary_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="Share of a label's probability given to spans one word off."
+    )
+    # Alpha of BL-NER, equation 19.
+    tag_weight: float = Field(0.1, gt=0, lt=1, description="Weight of a bundled tagging head in the loss.")
+    tune_threshold: bool = Field(False, description="Store the score threshold that is best on dev.")
+    learning_rate: float = Field(5e-5, gt=0, allow_inf_nan=False, description="Peak of the linear schedule.")
+    # DSpERT, appendix C.
+    head_learning_rate: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Learning rate of weights that are not pretrained.  [default: --learning-rate]",
+    )
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW.")
+    warmup_share: float = Field(0.1, ge=0, lt=1, description="Share of the steps during which the learning rate rises.")
+    batch_size: int = Field(32, ge=1, description="Windows per step, over all processes.")
+    batch_tokens: int | None = Field(None, ge=1, description="Tokens per step, instead of --batch-size.")
+    # The steps stay the same.
+    accumulation: int = Field(1, ge=1, description="Parts per step and process, to save memory.")
+    # Mixed precision keeps weights and their sums in float32.
+    precision: Annotated[str, _one_of(PRECISIONS)] = Field("float32", description="float32, bf16 or fp16.")
+    gradient_checkpointing: bool = Field(
+        False, description="Recompute marker states in the backward pass, to save memory."
+    )
+    epochs: int = Field(3, ge=1, description="Passes over the data.")
+    save_steps: int | None = Field(
+        None, ge=1, description="Steps between checkpoints.  [default: at the end of each epoch]"
+    )
+    report_to: list[str] = Field([], description="A logging integration, such as tensorboard. Can be repeated.")
+    # On a CPU; and the number of threads must be the same too.
+    seed: int = Field(42, ge=0, description="Random seed; the same seed gives the same model.")
+    weight_dtype: Annotated[str, _one_of(WEIGHT_DTYPES)] = Field(
+        "float32", description="Stored number format, float32 or float16."
+    )
+    device: str = Field("auto", description="cpu, cuda or auto.")
+
+    @field_validator("architecture")
+    @classmethod
+    def _in_full(cls, name: str) -> str:
+        try:
+            return architecture_called(name)
+        except CoreError as error:
+            raise _invalid(error) from error
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if problems := contradictions(self):
+            lines = "\n    ".join(problems)
+            raise PydanticCustomError("training.contradiction", lines, {"problems": "; ".join(problems)})
+        return self
+
+    @property
+    def architecture_options(self) -> Options:
+        """Return the options of the architecture, including defaults."""
         return options_of(self.architecture, self.options)
 
-    def __post_init__(self) -> None:
-        self._check_choices()
-        self._check_ranges()
-        if problems := contradictions(self.architecture, self.options, self):
-            raise CoreError("training.contradiction", problems="; ".join(problems))
+    @property
+    def given(self) -> dict[str, Any]:
+        """Return the settings that were given, without those left at their defaults."""
+        return {name: getattr(self, name) for name in TrainingFields.model_fields if name in self.model_fields_set}
 
-    def _check_choices(self) -> None:
-        for option, choices in (
-            ("architecture", tuple(ARCHITECTURES)),
-            ("splitter", SPLITTERS),
-            ("decoder", tuple(DECODERS)),
-            ("weight_dtype", WEIGHT_DTYPES),
-            ("precision", PRECISIONS),
-        ):
-            value = getattr(self, option)
-            if value not in choices:
-                raise CoreError("call.unknown_option", option=option, value=value, choices=", ".join(choices))
 
-    def _check_ranges(self) -> None:
-        given = [(name, value, *fits) for name, fits in _RANGES.items() if (value := getattr(self, name)) is not None]
-        if wrong := [f"{name} {value} is not {words}" for name, value, words, fits in given if not fits(value)]:
-            raise CoreError("call.out_of_range", problems="; ".join(wrong))
+class TrainingSettings(TrainingFields):
+    """Settings of a training run, as the library takes them. The fields are those of `TrainingFields`.
+
+    Raises:
+        CoreError: `call.unknown_option`, `call.out_of_range`, `call.limit_without_context`,
+            `encoder.window_too_short`, `training.contradiction`.
+    """
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _coded(cls, values: Any, check: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return check(values)
+        except ValidationError as error:
+            raise _coded_error(error) from None
+
+    @model_validator(mode="after")
+    def _limits_fit_the_context(self) -> Self:
+        _ = self.shown  # only here: a job may take its context from prepared windows
+        return self
+
+    def replace(self, **changes: Any) -> Self:
+        """Return these settings with some of them changed.
+
+        Args:
+            changes: new values, by name.
+
+        Raises:
+            CoreError: as the class.
+        """
+        return type(self)(**{**self.given, **changes})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as checkpoints and bundles store them."""
+        values = self.model_dump(exclude={"max_prev_context", "max_next_context"})
+        return {**values, "context": asdict(self.shown)}
+
+
+def _coded_error(error: ValidationError) -> CoreError:
+    """Return the first error that has a code, or `call.out_of_range` with all that have none."""
+    problems = error.errors(include_url=False)
+    for problem in problems:
+        if problem["type"] in CoreError.MESSAGES:
+            return CoreError(problem["type"], **problem["ctx"])
+    lines = [f"{'.'.join(map(str, problem['loc']))} {problem['input']}: {problem['msg']}" for problem in problems]
+    return CoreError("call.out_of_range", problems="; ".join(lines))

@@ -1,44 +1,50 @@
 """Checks for conflicting or unused training settings; all problems are reported at once, before any work."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from spanmarker_core.architectures.options import Options
-from spanmarker_core.architectures.registry import options_of
 from spanmarker_core.errors import UnusableError
 
+if TYPE_CHECKING:
+    from spanmarker_core.training.settings import TrainingFields
 
-def contradictions(architecture: str, options: Mapping[str, Any], settings: Any) -> list[str]:
+
+def contradictions(settings: "TrainingFields") -> list[str]:
     """Return a message for each setting that conflicts with another or has no effect.
 
     Args:
-        architecture: a name in `ARCHITECTURES`.
-        options: options of the architecture; missing ones have their defaults.
-        settings: the remaining settings, with the attributes of `TrainingSettings`.
+        settings: the settings, each valid in itself.
     """
+    given = settings.model_fields_set
     problems = []
     if settings.gate and settings.negatives is not None:
         problems.append("negatives: the gate chooses the spans to train on: leave one of them out")
     try:
-        told = options_of(architecture, options)
+        problems += _against_architecture(settings, settings.architecture_options)
     except UnusableError as error:
-        return [str(error), *problems]
-    if settings.encoder_layers is not None and (problem := told.encoder_problem(settings.encoder_layers)):
+        problems.insert(0, str(error))
+    if not settings.gate and (idle := sorted({"gate_ends", "gate_weight", "gate_share"} & given)):
+        problems.append(f"{', '.join(idle)} given, and no gate is trained: give gate too, or leave them out")
+    if {"batch_size", "batch_tokens"} <= given:
+        problems.append("batch_size and batch_tokens given, and a step has one size: leave one of them out")
+    return problems
+
+
+def _against_architecture(settings: "TrainingFields", options: Options) -> list[str]:
+    problems = []
+    if settings.encoder_layers is not None and (problem := options.encoder_problem(settings.encoder_layers)):
         problems.append(problem)
-    if settings.gate and told.gate_problem:
-        problems.append(f"gate: {told.gate_problem}: leave it out, or other options")
-    if told.joint and settings.negatives is not None:
+    if settings.gate and options.gate_problem:
+        problems.append(f"gate: {options.gate_problem}: leave it out, or other options")
+    if options.joint and settings.negatives is not None:
         problems.append("negatives: spans see each other, so they can't be learned with some of the others left out")
-    if settings.pair_layers is not None and (problem := told.pairing_problem(settings.pair_layers)):
+    if settings.pair_layers is not None and (problem := options.pairing_problem(settings.pair_layers)):
         problems.append(f"pair_layers: {problem}: leave it out")
-    return problems + [f"{name}: {reason}: leave it out" for name, reason in _unread(told, settings)]
-
-
-def _unread(told: Options, settings: Any) -> list[tuple[str, str]]:
-    found = []
-    if not told.spans:
+    if not options.spans:
         names = ("negatives", "boundary_smoothing", "gradient_checkpointing")
-        found += [(name, "no spans are learned") for name in names if getattr(settings, name)]
-    if told.output == "tags" and settings.decoder != "flat.v1":
-        found.append(("decoder", "entities come from tags, which neither nest nor cross"))
-    return found
+        problems += [f"{name}: no spans are learned: leave it out" for name in names if getattr(settings, name)]
+    if options.output == "tags" and settings.decoder != "flat.v1":
+        problems.append("decoder: entities come from tags, which neither nest nor cross: leave it out")
+    if "tag_weight" in settings.model_fields_set and not (options.spans and options.tags is not None):
+        problems.append("tag_weight given, and no head of tags is bundled with spans: leave it out")
+    return problems

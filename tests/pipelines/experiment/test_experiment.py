@@ -17,8 +17,8 @@ from pipelines.errors import PipelineError, exit_code
 from pipelines.experiment.data import write_data
 from pipelines.experiment.run import run_experiment
 from pipelines.experiment.runs import digest_of
-from pipelines.jobs.base import read_job
 from pipelines.jobs.experiment import ExperimentJob
+from pipelines.jobs.job_file import read_job
 from spanmarker_core import load
 from spanmarker_core.data import read_annotated
 from spanmarker_core.evaluation.evaluate import evaluate

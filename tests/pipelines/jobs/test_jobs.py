@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines.errors import PipelineError
-from pipelines.jobs.base import read_job
+from pipelines.jobs.job_file import read_job
 from pipelines.jobs.tag import TagJob
 from pipelines.jobs.train import TrainJob
 from spanmarker_core.bundle.config import DTYPES, GATE_CHOICES
@@ -187,7 +187,7 @@ def test_architectures_that_can_not_be_trained(options, problem):
 
 
 def test_all_that_does_not_fit_together_is_told_at_once():
-    with pytest.raises(ValidationError, match=r"(?s)gate: .*pair_layers: .*batch_size and batch_tokens.*tag_weight"):
+    with pytest.raises(ValidationError, match=r"(?s)gate: .*pair_layers: .*tag_weight.*batch_size and batch_tokens"):
         TrainJob(**TRAIN, architecture="dspert", gate=True, pair_layers=1, batch_size=2, batch_tokens=9, tag_weight=0.5)
 
 
@@ -230,7 +230,7 @@ def test_jobs_and_settings_refuse_the_same_numbers(name, values):
 
 
 def test_settings_tell_all_numbers_that_can_not_be():
-    with pytest.raises(CoreError, match=r"epochs 0 is not 1 or more; seed -1 is not 0 or more"):
+    with pytest.raises(CoreError, match=r"epochs 0: .*; seed -1: "):
         TrainingSettings(epochs=0, seed=-1)
 
 

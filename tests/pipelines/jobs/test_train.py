@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from pipelines.errors import PipelineError
-from pipelines.jobs.base import read_job
+from pipelines.jobs.job_file import read_job
 from pipelines.jobs.train import TrainJob
 from pipelines.runs.train import run_training
 from spanmarker_core import load
@@ -26,7 +26,7 @@ def test_a_job_hands_on_how_steps_are_made():
     options = {"batch_tokens": 900, "accumulation": 2, "precision": "bf16", "gradient_checkpointing": True}
     settings = read_job(TrainJob, None, {**FILES, **options, "save_steps": 7}).settings()
     assert {name: getattr(settings, name) for name in options} == options
-    assert (settings.save_steps, settings.report_to, settings.batch_size) == (7, (), 32)
+    assert (settings.save_steps, settings.report_to, settings.batch_size) == (7, [], 32)
 
 
 @pytest.mark.parametrize(

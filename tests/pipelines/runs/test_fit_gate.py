@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from pipelines.errors import PipelineError
-from pipelines.jobs.base import read_job
 from pipelines.jobs.fit_gate import GateJob
+from pipelines.jobs.job_file import read_job
 from pipelines.runs.fit_gate import read_corpus, run_gate_fit
 from spanmarker_core.bundle.reader import read_info
 from spanmarker_core.errors import CoreError

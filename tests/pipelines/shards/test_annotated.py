@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from pipelines.errors import PipelineError
-from pipelines.jobs.base import read_job
+from pipelines.jobs.job_file import read_job
 from pipelines.jobs.prepare_training import AnnotatedJob
 from pipelines.jobs.tag import TagJob
 from pipelines.output.layout import TRAINING_TABLES
@@ -128,7 +128,7 @@ def spans_of(source: TrainingWindows, entity_max_length=LIMITS["entity_max_lengt
 
 def in_memory(sentences, encoder, context=None) -> SentenceWindows:
     context = context or Context()
-    packer = encoder_packer(encoder, TrainingSettings(**LIMITS, context=context))
+    packer = encoder_packer(encoder, TrainingSettings(**LIMITS))
     return SentenceWindows(sentences, packer, context)
 
 

@@ -25,7 +25,7 @@ from typer.exceptions import TyperException
 
 from pipelines.cli import app
 from pipelines.errors import PipelineError
-from pipelines.jobs.base import read_job
+from pipelines.jobs.job_file import read_job
 from pipelines.jobs.prepare import PrepareJob
 from pipelines.jobs.tag import TagJob
 

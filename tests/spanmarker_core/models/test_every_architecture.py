@@ -72,7 +72,7 @@ SETTINGS = TrainingSettings(
 
 
 def settings_of(case: Case) -> TrainingSettings:
-    return replace(SETTINGS, architecture=case.architecture, options=case.options, **case.settings)
+    return SETTINGS.replace(architecture=case.architecture, options=case.options, **case.settings)
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,7 @@ def test_it_learns_a_batch_by_heart_and_a_bundle_keeps_it(case, encoder, tmp_pat
 @pytest.mark.parametrize("case", TRAINED, ids=str)
 def test_a_run_ends_in_a_bundle_that_scores_as_it_says(case, encoder, tmp_path):
     data = sentences()[::10]
-    settings = replace(settings_of(case), epochs=12, learning_rate=5e-3, tune_threshold=True)
+    settings = settings_of(case).replace(epochs=12, learning_rate=5e-3, tune_threshold=True)
     result = train(data, data, encoder, tmp_path / "bundle", settings, log=quiet)
     model = load(tmp_path / "bundle")
     assert result.dev.micro.predicted
@@ -218,11 +218,11 @@ def test_a_run_ends_in_a_bundle_that_scores_as_it_says(case, encoder, tmp_path):
 
 def test_a_model_can_be_trained_to_nest(encoder, tmp_path):
     data = nested_sentences()
-    settings = replace(SETTINGS, decoder="nested.v1", epochs=1)
+    settings = SETTINGS.replace(decoder="nested.v1", epochs=1)
     train(data, data, encoder, tmp_path / "bundle", settings, log=quiet)
     assert load(tmp_path / "bundle").config.decoder == "nested.v1"
 
 
 def test_spans_that_see_each_other_are_learned_together():
     with pytest.raises(CoreError, match=r"training\.contradiction.*see each other"):
-        replace(SETTINGS, options={"attention": "all_markers"}, negatives=3)
+        SETTINGS.replace(options={"attention": "all_markers"}, negatives=3)

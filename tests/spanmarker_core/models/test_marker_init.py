@@ -1,7 +1,5 @@
 """Where the embeddings of the markers of a new model start from."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from tokenizers import Tokenizer
@@ -17,7 +15,7 @@ from tests.spanmarker_core.models.test_span_marker_options import SETTINGS, writ
 )
 def test_markers_can_start_from_mask_and_entity(family, pieces, tmp_path):
     path = write_encoder(tmp_path / "encoder", family)
-    settings = replace(SETTINGS, options={"marker_init": "mask_and_entity"})
+    settings = SETTINGS.replace(options={"marker_init": "mask_and_entity"})
     config, network, tokenizer = new_model(path, ["person"], settings)
     rows = network.encoder.get_input_embeddings().weight
     stored = AutoModel.from_pretrained(path).get_input_embeddings().weight
@@ -32,7 +30,7 @@ def test_a_word_that_is_one_token_is_that_token(tmp_path):
     path = write_encoder(tmp_path / "encoder", "bert")
     tokenizer = Tokenizer.from_file(str(path / "tokenizer.json")).to_str().replace('"paris"', '"entity"')
     (path / "tokenizer.json").write_text(tokenizer)
-    settings = replace(SETTINGS, options={"marker_init": "mask_and_entity"})
+    settings = SETTINGS.replace(options={"marker_init": "mask_and_entity"})
     config, network, tokenizer = new_model(path, ["person"], settings)
     rows = network.encoder.get_input_embeddings().weight
     assert torch.equal(rows[config.end_marker_id], rows[tokenizer.token_to_id("entity")])
@@ -41,4 +39,4 @@ def test_a_word_that_is_one_token_is_that_token(tmp_path):
 def test_an_encoder_without_a_mask_token_has_none_to_start_from(tmp_path):
     path = write_encoder(tmp_path / "encoder", "xlm-roberta")
     with pytest.raises(CoreError, match="names no mask token"):
-        new_model(path, ["person"], replace(SETTINGS, options={"marker_init": "mask_and_entity"}))
+        new_model(path, ["person"], SETTINGS.replace(options={"marker_init": "mask_and_entity"}))

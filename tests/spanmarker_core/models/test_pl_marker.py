@@ -153,7 +153,7 @@ def test_learns_is_stored_and_tags_as_it_did(tmp_path):
     """Gold that lies in the first sentence's words, and the markers start from [MASK] and "entity"."""
     path = write_encoder(tmp_path / "encoder", "bert")
     data = [Sentence(f"d{number}", 0, words, [Span(0, 1, "person")]) for number, words in enumerate(WORDS)]
-    settings = replace(SETTINGS, architecture="pl_marker.v1", options={"group": 64}, max_tokens=24, epochs=15)
+    settings = SETTINGS.replace(architecture="pl_marker.v1", options={"group": 64}, max_tokens=24, epochs=15)
     result = train(data, data, path, tmp_path / "bundle", settings, log=lambda line: None)
     model = load(tmp_path / "bundle")
     assert evaluate(model, data) == result.dev

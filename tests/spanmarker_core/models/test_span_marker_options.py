@@ -356,7 +356,7 @@ SETTINGS = TrainingSettings(entity_max_length=4, max_tokens=48, learning_rate=5e
 def test_a_new_model_is_tried_out_and_its_bundle_tags_as_it_did(options, tmp_path):
     path = write_encoder(tmp_path / "encoder", "bert")
     data = [Sentence("d", number, words, [Span(0, 1, "person")]) for number, words in enumerate(WORDS)]
-    settings = replace(SETTINGS, options=options, epochs=12, tune_threshold=True)
+    settings = SETTINGS.replace(options=options, epochs=12, tune_threshold=True)
     result = train(data, data, path, tmp_path / "bundle", settings, log=lambda line: None)
     model = load(tmp_path / "bundle")
     assert model.config.options == options
@@ -380,7 +380,7 @@ def test_nested_gold_is_learned_and_given_back(tmp_path):
         data.append(Sentence(f"d{number}", 0, words, gold))
     # In one long epoch: which of several is best would be told by the flat entities of dev.
     many = [replace(sentence, document_id=f"{sentence.document_id}-{copy}") for copy in range(60) for sentence in data]
-    train(many, data, path, tmp_path / "bundle", replace(SETTINGS, epochs=1), log=lambda line: None)
+    train(many, data, path, tmp_path / "bundle", SETTINGS.replace(epochs=1), log=lambda line: None)
     model = load(tmp_path / "bundle")
     words = [list(sentence.words) for sentence in data]
     nested, flat = (model.tag_words(words, decoder=decoder) for decoder in ("nested.v1", "flat.v1"))

@@ -1,7 +1,5 @@
 """What a training is advised, and where it is not."""
 
-from dataclasses import replace
-
 import pytest
 
 from spanmarker_core.evaluation.scores.reach import LengthReport
@@ -34,7 +32,7 @@ def test_the_gate_is_advised_where_it_was_measured_to_pay():
     ],
 )
 def test_the_gate_is_not_advised_where_there_is_one_or_can_be_none(settings):
-    assert "--gate" not in advice(report(10), replace(SETTINGS, **settings))
+    assert "--gate" not in advice(report(10), SETTINGS.replace(**settings))
 
 
 def many(lengths, limit=8):
@@ -49,13 +47,13 @@ def test_fewer_and_cheaper_markers_are_advised_where_the_gate_is_not():
     # Of 25 words 25 + 24 + 23 spans have up to 3, and 172 up to 8.
     assert "--entity-max-length 3. It reaches 95% of the entities with 0.42 of the" in length
     assert "--pair-layers 1." in pairing
-    assert advice(data, replace(SETTINGS, entity_max_length=3)) == pairing
-    assert advice(data, replace(SETTINGS, pair_layers=1)) == length
+    assert advice(data, SETTINGS.replace(entity_max_length=3)) == pairing
+    assert advice(data, SETTINGS.replace(pair_layers=1)) == length
     one_less = many({2: 500, 3: at_least - 501, 8: 1001 - at_least})
     assert advice(one_less, SETTINGS) == pairing
     # 220 of 234 spans are hardly fewer.
     assert SHORTER_LEAVES < 220 / 234
-    assert advice(many({11: 1000}, 12), replace(SETTINGS, entity_max_length=12)) == pairing
+    assert advice(many({11: 1000}, 12), SETTINGS.replace(entity_max_length=12)) == pairing
 
 
 @pytest.mark.parametrize(
@@ -70,7 +68,7 @@ def test_fewer_and_cheaper_markers_are_advised_where_the_gate_is_not():
     ],
 )
 def test_markers_are_the_business_of_models_that_have_them(settings, lines):
-    assert len(advice(many({1: 10_000}), replace(SETTINGS, **settings)).splitlines()) == lines
+    assert len(advice(many({1: 10_000}), SETTINGS.replace(**settings)).splitlines()) == lines
 
 
 def test_longer_entities_than_the_limit_count_for_nothing():
@@ -78,7 +76,7 @@ def test_longer_entities_than_the_limit_count_for_nothing():
 
 
 def test_a_tuned_threshold_is_advised_where_there_are_few_sentences():
-    untuned = replace(SETTINGS, tune_threshold=False)
+    untuned = SETTINGS.replace(tune_threshold=False)
     few, more = report(10, TUNING_PAYS), report(10, TUNING_PAYS + 1)
     assert advice(few, untuned).splitlines() == [
         *advice(few, SETTINGS).splitlines(),
@@ -86,5 +84,5 @@ def test_a_tuned_threshold_is_advised_where_there_are_few_sentences():
     ]
     assert advice(few, untuned).splitlines()[-1].startswith("Advice: --tune-threshold. ")
     assert advice(more, untuned) == advice(more, SETTINGS)
-    assert "--tune-threshold" not in advice(few, replace(untuned, architecture="seq_ner.v1"))
-    assert "--tune-threshold" in advice(few, replace(untuned, gate=True))
+    assert "--tune-threshold" not in advice(few, untuned.replace(architecture="seq_ner.v1"))
+    assert "--tune-threshold" in advice(few, untuned.replace(gate=True))

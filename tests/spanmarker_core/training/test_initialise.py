@@ -165,7 +165,9 @@ def test_a_config_chooses_no_code(encoder):
     ],
 )
 def test_limits(encoder, limits, code):
-    assert refused(encoder, TrainingSettings(**limits)).code == code
+    with pytest.raises(CoreError) as caught:
+        new_model(encoder, LABELS, TrainingSettings(**limits))
+    assert caught.value.code == code
     new_model(encoder, LABELS, TrainingSettings(max_tokens=48, entity_max_length=23))
 
 
@@ -236,5 +238,5 @@ def test_other_tokenizers_are_left_alone():
 
 
 def test_the_context_policy_is_kept(encoder):
-    context = Context("document", 1, 2)
-    assert new_model(encoder, LABELS, TrainingSettings(**LIMITS, context=context))[0].context == context
+    settings = TrainingSettings(**LIMITS, context="document", max_prev_context=1, max_next_context=2)
+    assert new_model(encoder, LABELS, settings)[0].context == Context("document", 1, 2)

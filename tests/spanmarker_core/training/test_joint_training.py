@@ -29,13 +29,13 @@ from tests.support.variants import pairs, some_by_default
 
 __all__ = ["encoder"]  # the fixture
 
-JOINT = replace(SETTINGS, learning_rate=5e-3, batch_size=4, epochs=8, gate=True, gate_share=0.2)
+JOINT = SETTINGS.replace(learning_rate=5e-3, batch_size=4, epochs=8, gate=True, gate_share=0.2)
 
 
 @pytest.mark.parametrize("pair_layers", some_by_default([None, 1], [1]))
 def test_learns_and_the_bundle_runs_as_it_was_trained(pair_layers, encoder, tmp_path):
     data, lines = sentences(), []
-    settings = replace(JOINT, pair_layers=pair_layers)
+    settings = JOINT.replace(pair_layers=pair_layers)
     result = train(data, data[:40], encoder, tmp_path / "bundle", settings, log=lines.append)
     assert result.dev.micro.f1 > 0.7
     model = load(tmp_path / "bundle")
@@ -57,9 +57,9 @@ def test_learns_and_the_bundle_runs_as_it_was_trained(pair_layers, encoder, tmp_
 
 def test_same_seed_gives_the_same_model(encoder, tmp_path):
     data = sentences()[:12]
-    settings = replace(JOINT, epochs=1)
+    settings = JOINT.replace(epochs=1)
     digests = [
-        train(data, data, encoder, tmp_path / name, replace(settings, seed=seed), log=quiet).digest
+        train(data, data, encoder, tmp_path / name, settings.replace(seed=seed), log=quiet).digest
         for name, seed in (("one", 3), ("two", 3), ("three", 4))
     ]
     assert digests[0] == digests[1] != digests[2]

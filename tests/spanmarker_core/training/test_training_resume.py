@@ -24,7 +24,7 @@ from tests.support.variants import some_by_default
 
 __all__ = ["encoder"]  # the fixture
 
-RUN = replace(SETTINGS, batch_size=8, epochs=3)  # steps of 8, 8, 8, 8, 8, 8 and 2 windows: 7 an epoch
+RUN = SETTINGS.replace(batch_size=8, epochs=3)  # steps of 8, 8, 8, 8, 8, 8 and 2 windows: 7 an epoch
 
 
 class Losses(TrainerCallback):
@@ -73,7 +73,7 @@ STOPS = (0, 5, 9, 14, 20)
 @pytest.mark.parametrize("stops", [(5, 14), pytest.param(STOPS, marks=pytest.mark.slow)])
 def test_a_run_that_breaks_off_goes_on_to_the_same_weights(stops, encoder, whole, tmp_path):
     expected, bundle = whole
-    settings = replace(RUN, save_steps=3)
+    settings = RUN.replace(save_steps=3)
     data, lines, seen = sentences(), [], Losses()
     for stop in stops:
         with pytest.raises(KeyboardInterrupt):
@@ -133,15 +133,15 @@ def test_another_run_does_not_go_on_and_is_told_what_differs(encoder, tmp_path):
         ((unlabelled, data[:10], encoder), RUN, "training data"),
         ((data, data[:11], encoder), RUN, "dev data"),
         ((data, data[:10], other), RUN, "encoder"),
-        ((data, data[:10], encoder), replace(RUN, learning_rate=1e-3), "settings.learning_rate"),
-        ((data, data[:10], encoder), replace(RUN, encoder_layers=1), "settings.encoder_layers"),
+        ((data, data[:10], encoder), RUN.replace(learning_rate=1e-3), "settings.learning_rate"),
+        ((data, data[:10], encoder), RUN.replace(encoder_layers=1), "settings.encoder_layers"),
     ]:
         with pytest.raises(CoreError) as caught:
             train(*arguments, tmp_path / "b", settings, log=quiet)
         assert caught.value.code == "training.changed"
         assert [line.split(":")[0].strip() for line in caught.value.values["differences"].splitlines()] == [differs]
     # What doesn't change what is learned may differ.
-    free = replace(RUN, accumulation=2, save_steps=5, gradient_checkpointing=True, options={"output": "spans"})
+    free = RUN.replace(accumulation=2, save_steps=5, gradient_checkpointing=True, options={"output": "spans"})
     assert train(data, data[:10], encoder, tmp_path / "b", free, log=quiet).steps == 21
 
 
@@ -171,9 +171,8 @@ def test_checkpoints_that_are_half_written_are_passed_over_and_foreign_ones_refu
 def test_callbacks_remember_how_far_they_were(encoder, tmp_path):
     """Early stopping counts epochs without progress: broken off between two of them, it stops when it would have."""
     data = sentences()[:24]
-    settings = replace(
-        RUN, learning_rate=1e-9, epochs=9
-    )  # three steps an epoch; it learns nothing, so each epoch after the first counts
+    # Three steps an epoch; it learns nothing, so each epoch after the first counts.
+    settings = RUN.replace(learning_rate=1e-9, epochs=9)
     ends = []
     for name, stops in (("whole", ()), ("broken", (7,))):
         for stop in (*stops, None):
@@ -198,20 +197,20 @@ def test_parts_and_checkpointed_states_change_no_loss(options, encoder, tmp_path
     config = json.loads((calm / "config.json").read_text())
     config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     (calm / "config.json").write_text(json.dumps(config))
-    settings, data = replace(RUN, epochs=1, **options), sentences()[:20]
+    settings, data = RUN.replace(epochs=1, **options), sentences()[:20]
     expected = losses(tmp_path / "whole", calm, settings, data)
     for parts in (3, 9)[: 2 - bool(options)]:
-        found = losses(tmp_path / f"{parts}", calm, replace(settings, accumulation=parts), data)
+        found = losses(tmp_path / f"{parts}", calm, settings.replace(accumulation=parts), data)
         assert found == pytest.approx(expected, rel=2e-5)
 
 
 @pytest.mark.parametrize("pair_layers", [None, 1, 0])
 def test_checkpointed_markers_have_the_gradients_of_kept_ones(encoder, pair_layers, monkeypatch):
     """With dropout, in chunks of few spans, and less memory kept for the way back."""
-    settings = replace(RUN, pair_layers=pair_layers, gate=True)
+    settings = RUN.replace(pair_layers=pair_layers, gate=True)
     torch.manual_seed(0)
     config, network, tokenizer = new_model(encoder, ["location", "person"], settings)
-    examples = Examples(SentenceWindows(sentences(), packer_of(config, tokenizer), settings.context), 3)
+    examples = Examples(SentenceWindows(sentences(), packer_of(config, tokenizer), settings.shown), 3)
     monkeypatch.setattr(network, "spans_a_chunk", lambda text, spans: 20)
     model = SpanLoss(network, 0.2).train()
 
@@ -235,9 +234,9 @@ def test_checkpointed_markers_have_the_gradients_of_kept_ones(encoder, pair_laye
 
 
 def test_bf16_learns_and_is_no_bundle_of_bf16(encoder, tmp_path):
-    settings = replace(RUN, gate=True, epochs=1)
+    settings = RUN.replace(gate=True, epochs=1)
     exact = losses(tmp_path / "exact", encoder, settings)
-    rough = losses(tmp_path / "rough", encoder, replace(settings, precision="bf16"))
+    rough = losses(tmp_path / "rough", encoder, settings.replace(precision="bf16"))
     assert rough != exact
     assert rough == pytest.approx(exact, rel=0.1)
     assert {weight.dtype for weight in load_file(tmp_path / "rough" / "model.safetensors").values()} == {torch.float32}
@@ -247,11 +246,11 @@ def test_bf16_learns_and_is_no_bundle_of_bf16(encoder, tmp_path):
 def test_what_a_device_cannot_do_is_refused(encoder, tmp_path):
     data = sentences()
     with pytest.raises(CoreError) as caught:
-        train(data, data, encoder, tmp_path / "b", replace(RUN, precision="fp16"), log=quiet)
+        train(data, data, encoder, tmp_path / "b", RUN.replace(precision="fp16"), log=quiet)
     assert caught.value.code == "training.no_precision"
     assert (caught.value.values["precision"], caught.value.values["other"]) == ("fp16", "bf16")
     with pytest.raises(CoreError) as caught:
-        replace(RUN, precision="int8")
+        RUN.replace(precision="int8")
     assert caught.value.code == "call.unknown_option"
     assert (caught.value.values["option"], caught.value.values["value"]) == ("precision", "int8")
 
@@ -268,7 +267,7 @@ def test_weights_that_are_to_be_shared_out_are_refused(kind, encoder, tmp_path, 
 def test_steps_of_tokens(encoder, tmp_path):
     """Sentences of six to eight tokens: steps of six."""
     result = train(
-        sentences(), sentences()[:10], encoder, tmp_path / "b", replace(RUN, batch_tokens=45, epochs=1), log=quiet
+        sentences(), sentences()[:10], encoder, tmp_path / "b", RUN.replace(batch_tokens=45, epochs=1), log=quiet
     )
     assert 8 <= result.steps <= 10
 
@@ -328,7 +327,7 @@ def test_one_class_is_enough(encoder, tmp_path):
         for sentence in sentences()
     ]
     result = train(
-        data, data[:20], encoder, tmp_path / "b", replace(RUN, learning_rate=5e-3, batch_size=4, epochs=6), log=quiet
+        data, data[:20], encoder, tmp_path / "b", RUN.replace(learning_rate=5e-3, batch_size=4, epochs=6), log=quiet
     )
     assert result.dev.micro.f1 > 0.7
     assert list(result.dev.per_label) == ["name"]
@@ -338,7 +337,7 @@ def test_an_entity_that_no_window_holds_is_told(encoder, tmp_path):
     lines = []
     long = Sentence("long", 0, ["x" * 20, "y" * 20, "z" * 20], [Span(0, 3, "person"), Span(0, 1, "location")])
     data = [*sentences()[:6], long]
-    train(data, data, encoder, tmp_path / "b", replace(RUN, epochs=1), log=lines.append)
+    train(data, data, encoder, tmp_path / "b", RUN.replace(epochs=1), log=lines.append)
     told = (
         "1 entities of at most 3 words fit no window of 48 tokens, or have no token at an edge, and can't be learned."
     )

@@ -1,7 +1,5 @@
 """Sentences that share a window are tagged as each would be in a window of its own; and `block`, end to end."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -92,7 +90,7 @@ def test_training_in_blocks(epochs, f1, encoder, tmp_path):
         for number, sentence in enumerate(sentences())
     ]
     data.append(Sentence("d4", 10, ["the"] * 60 + ["paris"], [Span(60, 61, "location")]))
-    settings = replace(SETTINGS, context=Context("block"), learning_rate=5e-3, batch_size=2, epochs=epochs)
+    settings = SETTINGS.replace(context="block", learning_rate=5e-3, batch_size=2, epochs=epochs)
     result = train(data, data[:10], encoder, tmp_path / "bundle", settings, log=quiet)
     model = load(tmp_path / "bundle")
     assert model.config.context == Context("block")

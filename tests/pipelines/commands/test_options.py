@@ -1,0 +1,112 @@
+"""Options of commands are the fields of job models: their names, types, defaults and texts."""
+
+import inspect
+from typing import Any, Literal
+
+import pytest
+import typer
+from pydantic import BaseModel, Field
+from typer.testing import CliRunner
+
+from pipelines.cli import app
+from pipelines.commands.options import Job, JobCommand, options_of, with_options
+from pipelines.jobs.shared import CardTexts
+from pipelines.jobs.train import TrainJob
+from spanmarker_core.card.facts import TEXTS
+
+
+class Base(BaseModel):
+    """Fields of every kind."""
+
+    input: list[str] = Field([], description="Files.")
+    output: str = Field(description="Folder.")
+    learning_rate: float = Field(5e-5, description="Rate.")
+    workers: int | None = Field(None, description="Workers.  [default: all]")
+    resources: dict[str, float] = Field({}, description="Resources.")
+    gate: bool = Field(True, description="Gate.")
+    force: bool = Field(False, description="Force.")
+    secret: str = Field("", description="Secret.")
+
+
+class Small(Base):
+    """A job with a field of its own."""
+
+    dtype: Literal["float32", "int8"] = Field("float32", description="Format.")
+
+
+class Other(BaseModel):
+    """A second job of the same command."""
+
+    output: str = Field("here", description="Another folder.")
+    encoder: str = Field("bert", description="Encoder.")
+
+
+def parameters(**chosen: Any) -> list[inspect.Parameter]:
+    return options_of(Small, Other, first=["output"], without={"secret"}, prefix="Other: ", **chosen)
+
+
+@pytest.fixture
+def run():
+    """Run a command on some words; returns what it printed and the options that it was given."""
+    given: dict[str, Any] = {}
+
+    @with_options(lambda: parameters(named={"gate": "--gate/--no-gate"}, helps={"force": "By force."}))
+    def command(job: Job = None, **options: Any) -> None:
+        given.update(options, job=job)
+
+    small = typer.Typer(rich_markup_mode=None, add_completion=False)
+    small.command(cls=JobCommand)(command)
+
+    def run(*words: str) -> tuple[str, dict[str, Any]]:
+        given.clear()
+        return CliRunner().invoke(small, words, env={"COLUMNS": "200"}).output, dict(given)
+
+    return run
+
+
+def test_options_are_read_as_the_types_of_the_fields(run):
+    words = ["--input", "a", "--input", "b", "--workers", "3", "--learning-rate", "1e-3", "--resources", "GPU=1"]
+    _, given = run(*words, "--no-gate", "--force", "--dtype", "int8", "--job", "j.toml")
+    assert given == {
+        "output": None,
+        "dtype": "int8",
+        "input": ["a", "b"],
+        "learning_rate": 1e-3,
+        "workers": 3,
+        "resources": ["GPU=1"],
+        "gate": False,
+        "force": True,
+        "encoder": None,
+        "job": "j.toml",
+    }
+    for wrong in (["--workers", "x"], ["--no-force"], ["--secret", "x"]):
+        assert run(*wrong)[1] == {}
+
+
+def test_options_that_are_not_given_are_left_to_the_job(run):
+    assert set(run()[1].values()) == {None}
+
+
+def test_help_states_text_and_default_of_each_field(run):
+    text = " ".join(run("--help")[0].split())
+    for shown in (
+        "--output <str> Folder. --dtype <str> Format. [default: float32] --input <list[str]> Files. ",
+        "--learning-rate <float> Rate. [default: 5e-5] --workers <int> Workers. [default: all] ",
+        "--gate / --no-gate Gate. [default: yes] --force By force. [default: no] ",
+        "--encoder <str> Other: encoder. [default: bert] ",
+    ):
+        assert shown in text
+
+
+def test_train_offers_its_settings_and_files():
+    made = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).output
+    only_in_files = {*CardTexts.model_fields, "splitter", "warmup_share", "weight_decay"}
+    for name in TrainJob.model_fields:
+        option = "--option" if name == "options" else f"--{name.replace('_', '-')}"
+        assert (f"  {option} " in made) == (name not in only_in_files), name
+
+
+def test_a_job_states_the_texts_of_a_card():
+    assert set(CardTexts.model_fields) == set(TEXTS)
+    job = TrainJob(train="t", dev="d", encoder="e", output="o", language="de", not_for="x", scheme="IOB2")
+    assert job.facts() == {"language": "de", "not_for": "x"}
