@@ -83,12 +83,6 @@ def test_a_task_is_small_also_with_the_most_file_names_a_shard_may_have(task):
 
 
 @pytest.mark.default
-def test_the_driver_needs_no_torch():
-    code = "import sys, pipelines.engines.dask.driver; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-
-
-@pytest.mark.default
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tls://127.0.0.1:9", "http://127.0.0.1:9", "127.0.0.1"])
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch, task, address):
