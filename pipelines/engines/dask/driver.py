@@ -29,13 +29,12 @@ from distributed.client import FutureCancelledError
 from distributed.utils import silence_logging_cmgr
 
 from pipelines.engines import TRIES, Listener, Settings, Tries, refuse_memory
-from pipelines.engines.dask.worker import Done, attempt_here, facts_here
+from pipelines.engines.dask.worker import Progress, attempt_here, facts_here
 from pipelines.errors import PipelineError, Terminated, describe
 from pipelines.output.manifest import committed_entry
 from pipelines.shards.model import LOAD_SECONDS
-from pipelines.shards.worker import Outcome
+from pipelines.shards.worker import Done, Fault, Outcome
 from pipelines.task import Task
-from schemas.manifest import Entry
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
@@ -154,6 +153,13 @@ class _Driver:
     announced: bool = False
     seen: bool = False  # whether the driver can read files that workers commit
     exhausted: bool = False
+    last_worker: float = field(default_factory=time.monotonic)  # when there was a worker
+    client: Client = field(init=False)
+    group: asyncio.TaskGroup = field(init=False)
+    topic: str = field(init=False)  # Dask topic for messages from workers
+
+    def __post_init__(self) -> None:
+        self.tries = Tries(self.listener)
 
     async def run(self) -> None:
         """Run `IN_FLIGHT` lanes of shards per worker until no shards are left."""
@@ -163,7 +169,6 @@ class _Driver:
         except (OSError, ValueError, TypeError, RuntimeError) as error:  # also raised for tls:// without certificates
             await self.client.close()
             raise PipelineError("engine.not_reached", address=self.address, reason=describe(error)) from error
-        self.tries = Tries(self.listener)
         self.topic = f"spanmarker-{self.client.id}"
         self.last_worker = time.monotonic()
         async with self.client, asyncio.TaskGroup() as self.group:
@@ -306,7 +311,7 @@ class _Driver:
         )
         self.under_way[number] = work, future
         try:
-            outcome, worker, done = await future
+            outcome, worker, progress = await future
         except FutureCancelledError as error:
             if work.given_up:
                 return True
@@ -322,31 +327,31 @@ class _Driver:
         finally:
             del self.under_way[number]
             future.release()
-        return await self._came_of(work, outcome, worker, done)
+        return await self._finished(work, outcome, worker, progress)
 
-    async def _came_of(self, work: _ShardInFlight, outcome: Outcome, worker: str, done: Done) -> bool:
+    async def _finished(self, work: _ShardInFlight, outcome: Outcome, worker: str, progress: Progress) -> bool:
         """Record the outcome of an attempt and return whether the shard needs no further attempt."""
         work.worker, name = worker, work.shard.name
-        if isinstance(outcome.value, CodedError):
-            raise outcome.value
-        if isinstance(outcome.value, Entry):
+        if isinstance(outcome, Fault):
+            raise outcome.error
+        if isinstance(outcome, Done):
             if not self.seen and committed_entry(self.task.output, name) is None:
                 raise PipelineError("output.not_seen", path=self.task.output, worker=worker)
             self.seen = True
             self.tries.done(name)
-            self.listener.progressed(name, *done)
-            self.listener.finished(outcome.value, work.shard.n_bytes, worker)
+            self.listener.progressed(name, *progress)
+            self.listener.finished(outcome.entry, work.shard.n_bytes, worker)
             return True
-        if outcome.kind == "changed":  # A retry would fail in the same way.
-            self.tries.never(name, outcome.value)
+        if not outcome.retry:
+            self.tries.never(name, outcome.reason)
             return True
-        if outcome.kind == "broken" and worker not in self.replaced:
+        if outcome.new_process and worker not in self.replaced:
             self.replaced.add(worker)
             # The nanny restarts the worker; without a nanny, its supervisor must do so.
             with suppress(OSError, ValueError):
                 await self.client.restart_workers([worker], timeout=_PATIENCE, raise_for_error=False)
             self.replaced.discard(worker)
-        return self._failed(work, outcome.value)
+        return self._failed(work, outcome.reason)
 
     def _nowhere(self, work: _ShardInFlight) -> bool:
         return bool(work.elsewhere) and work.elsewhere.isdisjoint(self.workers)
@@ -359,14 +364,14 @@ class _Driver:
         work.given_up = not self.tries.again(work.shard.name, reason)
         return work.given_up
 
-    def _hear(self, event: tuple[float, tuple[int, str, Done | None]]) -> None:
+    def _hear(self, event: tuple[float, tuple[int, str, Progress | None]]) -> None:
         """Handle a message from a worker: an attempt has begun, or has progressed since the last message."""
-        number, worker, done = event[1]
+        number, worker, progress = event[1]
         if number not in self.under_way:
             return
         work, future = self.under_way[number]
-        if done is not None:
-            self.listener.progressed(work.shard.name, *done)
+        if progress is not None:
+            self.listener.progressed(work.shard.name, *progress)
             return
         # Dask reassigns the shard of a dead worker, so a second start of an attempt shows that its first worker died.
         lost = work.begun and self._failed(work, f"its worker {work.worker} ended or fell silent")
