@@ -148,7 +148,7 @@ def finished_entry(output: str, shard: str) -> Entry | None:
     if entry is None:
         return None
     sizes = ((size_of(table_path(output, table, shard)), there.n_bytes) for table, there in entry.outputs.items())
-    return entry if all(found == told for found, told in sizes) else None
+    return entry if all(found == stated for found, stated in sizes) else None
 
 
 def has_entries(output: str) -> bool:
@@ -172,19 +172,19 @@ def committed_names(output: str) -> Iterator[str]:
         yield name
 
 
-def read_entries(output: str, wanted: DigestSet | None = None) -> Iterator[Entry]:
+def read_entries(output: str, shards: DigestSet | None = None) -> Iterator[Entry]:
     """Yield the entries of finished shards, sorted by name.
 
     Args:
         output: the output folder.
-        wanted: the shards to yield; None yields all.
+        shards: the shards to yield; None yields all.
 
     Raises:
         PipelineError: `output.not_readable`, `output.damaged`, `output.table_damaged`.
     """
     for batch in entry_rows(output, ["shard", "entry"]):
-        if wanted is not None:
-            batch = batch.filter(pa.array(wanted.mask(shard_keys(batch))))
+        if shards is not None:
+            batch = batch.filter(pa.array(shards.mask(shard_keys(batch))))
         for content in batch["entry"].to_pylist():
             yield _entry(manifest_table.table_file(output), content)
 

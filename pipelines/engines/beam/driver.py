@@ -146,7 +146,7 @@ class _ShardQueue:
         """Return the error for a run that ends after GIVE_UP failures in a row; `count` shards failed in total."""
         names = itertools.islice(names_in(self.failures, ".json"), KEPT)
         reasons = {name.removesuffix(CHANGED): self._reason(name.removesuffix(CHANGED)) for name in names}
-        return failure(reasons, len(self.seen), count, gave_up=True)
+        return failure(reasons, len(self.seen), count, given_up=True)
 
     def end(self) -> None:
         """Raise `shards.failed` if any shard is missing from the manifest."""

@@ -15,20 +15,20 @@ import asyncio
 import logging
 import pkgutil
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import dask
-from distributed import Client, Future, KilledWorker, LocalCluster
+from distributed import Client, Future, KilledWorker
 from distributed.client import FutureCancelledError
 from distributed.utils import silence_logging_cmgr
 
 from pipelines.engines import TRIES, Listener, Settings, Tries, refuse_memory
+from pipelines.engines.dask.scheduler import scheduler_of
 from pipelines.engines.dask.worker import Progress, attempt_here, facts_here
 from pipelines.errors import PipelineError, Terminated, describe
 from pipelines.output.manifest import committed_entry
@@ -45,12 +45,6 @@ IN_FLIGHT = 2
 _LOOK_SECONDS = 2.0  # between polls of the list of workers
 _PATIENCE = 60.0  # timeout in seconds for answers of the scheduler or a worker
 _CONNECT_SECONDS = 10.0
-_LOCAL_CONFIG = {
-    "distributed.scheduler.worker-ttl": "60s",
-    # A shard is given up after TRIES deaths of its worker. Dask's own count also blames shards that were only queued
-    # on that worker.
-    "distributed.scheduler.allowed-failures": 10,
-}
 
 
 def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Listener) -> None:
@@ -69,7 +63,7 @@ def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Liste
             all other shards are done, or after too many failures in a row.
     """
     refuse_memory(task)
-    with silence_logging_cmgr(logging.CRITICAL), _scheduler(settings) as address:
+    with silence_logging_cmgr(logging.CRITICAL), scheduler_of(settings) as address:
         driver = _Driver(shards, task, settings, listener, address)
         try:
             asyncio.run(_run(driver))
@@ -92,35 +86,6 @@ async def _run(driver: "_Driver") -> None:
         if here:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
             signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _scheduler(settings: Settings) -> Iterator[str]:
-    """Yield the address of a scheduler; a local one is closed with the block."""
-    if settings.scheduler:
-        yield settings.scheduler
-        return
-    with (
-        tempfile.TemporaryDirectory(prefix="spanmarker-dask-", ignore_cleanup_errors=True) as folder,
-        dask.config.set(_LOCAL_CONFIG | {"temporary-directory": folder}),
-        ExitStack() as stack,
-    ):
-        try:
-            cluster = stack.enter_context(
-                LocalCluster(
-                    n_workers=settings.workers,
-                    threads_per_worker=1,
-                    dashboard_address="127.0.0.1:0",  # any free port; Dask listens there even without a dashboard
-                    scheduler_kwargs={"dashboard": False},
-                    resources=settings.resources or None,
-                    memory_limit=0,  # --worker-memory sets the limit; Dask's own would pause workers
-                    silence_logs=logging.CRITICAL,
-                    preload=__name__,
-                )
-            )
-        except (OSError, RuntimeError) as error:
-            raise PipelineError("engine.not_started", reason=describe(error)) from error
-        yield cluster.scheduler_address
 
 
 @dataclass(slots=True)
@@ -199,11 +164,12 @@ class _Driver:
         """Update the set of workers that offer the requested resources; reject other versions of the package."""
         with self._losing():
             found = (await asyncio.wait_for(self.client.scheduler.identity(), _PATIENCE))["workers"]
-        asked = self.settings.resources
+        needed = self.settings.resources
         self.workers = {
             address
             for address, worker in found.items()
-            if worker["status"] == "running" and all(worker["resources"].get(name, 0) >= asked[name] for name in asked)
+            if worker["status"] == "running"
+            and all(worker["resources"].get(name, 0) >= needed[name] for name in needed)
         }
         if self.workers:
             self.last_worker = time.monotonic()
@@ -213,7 +179,7 @@ class _Driver:
                 "engine.no_worker",
                 address=self.address,
                 seconds=f"{NO_WORKER_SECONDS:g}",
-                asked=_amounts(asked),
+                asked=_amounts(needed),
                 workers="\n".join(there[:10]) or "  none",
             )
         self.checked &= self.workers
@@ -261,12 +227,12 @@ class _Driver:
 
     async def _ask(self, workers: Iterable[str], function: Callable[..., Any], *args: Any) -> dict[str, Any]:
         """Return the result or exception of `function` for each worker that answers in time."""
-        asked = {asyncio.create_task(self._run_on(worker, function, *args)): worker for worker in workers}
-        done, late = await asyncio.wait(asked, timeout=_PATIENCE)
+        requests = {asyncio.create_task(self._run_on(worker, function, *args)): worker for worker in workers}
+        done, late = await asyncio.wait(requests, timeout=_PATIENCE)
         for request in late:
             request.cancel()
         with self._losing():
-            return {asked[request]: request.result() for request in done}
+            return {requests[request]: request.result() for request in done}
 
     async def _run_on(self, worker: str, function: Callable[..., Any], *args: Any) -> Any:
         return (await self.client.run(function, *args, workers=[worker], on_error="return"))[worker]
@@ -385,15 +351,6 @@ class _Driver:
             yield
         except (OSError, TimeoutError) as error:
             raise PipelineError("engine.lost", address=self.address, reason=describe(error)) from error
-
-
-def dask_setup(worker: object) -> None:
-    """Ignore SIGINT, which reaches the whole process group, and leave it to the driver. Called in each local worker.
-
-    Args:
-        worker: the Dask worker; unused.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _amounts(resources: dict[str, float]) -> str:
