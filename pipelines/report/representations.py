@@ -10,8 +10,7 @@ from pipelines.pages.figures import decimal, number
 from pipelines.pages.text import shown
 from pipelines.report.evaluation_page import format_fact, short
 from pipelines.report.folder import publish_files
-from spanmarker_core.evaluation.markdown import table
-from spanmarker_core.evaluation.report import cell
+from spanmarker_core.text.markdown import cell, table
 
 #: Maximum number of classes in the chart of cosines, the most frequent ones, limited by the width of a page.
 _CLASSES = 8

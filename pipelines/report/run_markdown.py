@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.shards.stats import STATUSES
-from spanmarker_core.evaluation.report import cell
+from spanmarker_core.text.markdown import cell, table
 from spanmarker_core.text.shortened import shortened
 
 #: Maximum numbers of entity texts per label, and of characters per text.
@@ -228,9 +228,9 @@ def _shard_tables(output: Mapping[str, Any]) -> list[str]:
 
 def _worker_table(run: Mapping[str, Any]) -> str:
     heads = ("worker", "shards", "words", "seconds", "words/s")
-    table = _table(heads, (list(worker.values()) for worker in run["workers"]))
+    lines = _table(heads, (list(worker.values()) for worker in run["workers"]))
     more = run["workers_in_all"] - len(run["workers"])
-    return f"{table}\n\nAnd {more:,} workers with fewer words." if more else table
+    return f"{lines}\n\nAnd {more:,} workers with fewer words." if more else lines
 
 
 def _describe_duplicates(output: Mapping[str, Any]) -> str:
@@ -250,10 +250,10 @@ def _code(line: str) -> str:
 
 
 def _table(heads: tuple[str, ...], rows: Any) -> str:
-    lines = ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
-    if not lines:
+    cells = [[_cell(value) for value in row] for row in rows]
+    if not cells:
         return "None." if heads[0] in ("code", "label") else ""
-    return "\n".join(["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads), *lines])
+    return "\n".join(table(heads, cells, words=len(heads)))
 
 
 def _cell(value: Any) -> str:
