@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 
 from pipelines.errors import PipelineError
 from pipelines.output import manifest_table
-from pipelines.output.digest_set import DigestSet, Sizes, digests_of, pages
+from pipelines.output.digest_set import DigestSet, Sizes, chunks, digests_of
 from pipelines.output.layout import TABLES, TAG_TABLES, table_ending, table_path
 from pipelines.output.plan_file import read_plan
 from pipelines.storage import (
@@ -212,7 +212,7 @@ def entry_rows(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         loose = DigestSet.of(kept())
         held.seek(0)
         names = (line.decode().rstrip("\n") for line in held)
-        files = (_loose_rows(output, page).select(columns) for page in pages(names, _READ_AT_ONCE))
+        files = (_loose_rows(output, chunk).select(columns) for chunk in chunks(names, _READ_AT_ONCE))
         masked = (
             rows.filter(pa.array(~loose.mask(shard_keys(rows)))) for rows in manifest_table.batches(output, columns)
         )

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pipelines.errors import PipelineError
 from pipelines.output.compaction import compact, keep_only, remove_entries, remove_files
-from pipelines.output.digest_set import DigestSet, Sizes, digests_of, pages
+from pipelines.output.digest_set import DigestSet, Sizes, chunks, digests_of
 from pipelines.output.layout import TABLES, table_ending, table_path
 from pipelines.output.manifest import (
     OutputContents,
@@ -213,9 +213,9 @@ def _look_at_unknown(output: str, unknown: DigestSet, done: DigestSet, job: str)
             owners.extend([key] * len(found))
             files.frombytes(found.tobytes())
     sources, cut_again, changed = DigestSet(files), array("Q"), array("Q")
-    for page in pages(planned(output)) if len(sources) else ():
-        open_ = ~done.mask(digests_of(shard.name for shard in page))
-        for shard, is_open in zip(page, open_.tolist(), strict=True):
+    for chunk in chunks(planned(output)) if len(sources) else ():
+        open_ = ~done.mask(digests_of(shard.name for shard in chunk))
+        for shard, is_open in zip(chunk, open_.tolist(), strict=True):
             keys = _file_keys(_bytes(shard.source), map(_bytes, shard.files))
             if len(hits := keys[sources.mask(keys)]):
                 cut_again.frombytes(hits.tobytes())

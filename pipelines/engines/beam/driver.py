@@ -35,7 +35,7 @@ import numpy as np
 from pipelines.engines import GIVE_UP, KEPT, TRIES, Listener, Settings, failure, refuse_memory
 from pipelines.engines.beam.failures import BEGUN, CHANGED, FAILURES
 from pipelines.errors import EXIT_CODES, PipelineError
-from pipelines.output.digest_set import DigestSet, Sizes, digests_of, pages
+from pipelines.output.digest_set import DigestSet, Sizes, chunks, digests_of
 from pipelines.output.manifest import committed_entry, is_shard_name
 from pipelines.output.plan_file import save_shards, shard_of
 from pipelines.processes.children import exit_with_parent, start
@@ -53,7 +53,7 @@ START_SECONDS = 600.0
 _POLL_SECONDS = 2.0
 _POLL_SHARE = 20  # polling takes at most 1/20 of the driver's time, however long the manifest is
 _CANCEL_SECONDS = 10.0  # time for cancelling the pipeline before its process is killed
-_PAGE = 1024
+_CHUNK = 1024
 _READERS = 16  # small files read concurrently
 _CODED = re.compile(r"\[([a-z]+\.[a-z_]+)\] ")
 
@@ -125,14 +125,14 @@ class _ShardQueue:
             remove(self.url)
 
     def new_entries(self, names: Iterable[str]) -> Iterator[list[tuple[str, int]]]:
-        """Yield pages of shards from `names` that are seen for the first time, each with its planned size in bytes."""
-        for page in pages(filter(is_shard_name, names), _PAGE):
-            keys = digests_of(page)
+        """Yield lists of shards from `names` that are seen for the first time, each with its planned size in bytes."""
+        for chunk in chunks(filter(is_shard_name, names), _CHUNK):
+            keys = digests_of(chunk)
             ours = self.sizes.names.mask(keys)
             indices = np.searchsorted(self.sizes.names.keys, keys[ours])
             new = ~self.seen[indices]
             self.seen[indices] = True
-            found = itertools.compress(itertools.compress(page, ours), new)
+            found = itertools.compress(itertools.compress(chunk, ours), new)
             yield list(zip(found, self.sizes.sizes[indices[new]].tolist(), strict=True))
 
     def count_failures(self) -> tuple[int, int]:
@@ -184,11 +184,11 @@ def _watch(connection: Connection, process: BaseProcess, queue: _ShardQueue, tas
             listener.started({**task.machine, "runner": value})
         began = time.monotonic()
         n_new = 0
-        for page in queue.new_entries(names_in(join(task.output, "manifest"), ".json")):
-            n_new += len(page)
+        for chunk in queue.new_entries(names_in(join(task.output, "manifest"), ".json")):
+            n_new += len(chunk)
             with ThreadPoolExecutor(_READERS) as pool:
-                entries = pool.map(committed_entry, [task.output] * len(page), [name for name, _ in page])
-                for (_, n_bytes), entry in zip(page, entries, strict=True):
+                entries = pool.map(committed_entry, [task.output] * len(chunk), [name for name, _ in chunk])
+                for (_, n_bytes), entry in zip(chunk, entries, strict=True):
                     if entry is not None:
                         listener.progressed(entry.shard, entry.counts["documents"], entry.counts["words"], n_bytes)
                         listener.finished(entry, n_bytes, "Beam")
