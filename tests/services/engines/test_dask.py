@@ -18,6 +18,7 @@ from rich.console import Console
 
 from pipelines.engines import GIVE_UP, TRIES, Settings
 from pipelines.engines.dask import driver as engine
+from pipelines.engines.dask import scheduler
 from pipelines.engines.dask import worker as dask_worker
 from pipelines.errors import PipelineError
 from pipelines.jobs.tag import TagJob
@@ -305,7 +306,7 @@ def test_a_cluster_that_does_not_start_is_one_message(monkeypatch, task):
     def fails(**options):
         raise RuntimeError("Cluster failed to start: no more processes")
 
-    monkeypatch.setattr(engine, "LocalCluster", fails)
+    monkeypatch.setattr(scheduler, "LocalCluster", fails)
     with pytest.raises(PipelineError, match=r"engine.not_started.*Cluster failed to start: no more"):
         engine.run(iter([]), task, Settings(1, 1), Recorder())
 
