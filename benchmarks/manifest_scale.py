@@ -24,7 +24,7 @@ from pathlib import Path
 
 from pipelines.output import compaction, manifest, manifest_table
 from pipelines.output.compaction import compact
-from pipelines.output.digest_set import DigestSet, pages
+from pipelines.output.digest_set import DigestSet, chunks
 from pipelines.output.layout import TAG_TABLES, table_path
 from pipelines.output.manifest import commit, committed_entry, find_done, identity_digest, make_folders, plan_path
 from pipelines.output.pending_shards import find_pending
@@ -121,7 +121,7 @@ def make(folder: str, count: int) -> None:
             os.close(os.open(table_path(folder, table.name, shard.name), os.O_CREAT | os.O_WRONLY))
     tabled = shards(count - LOOSE)
     manifest_table.replace(
-        folder, (manifest_table.batch_of([entry_of(shard) for shard in page]) for page in pages(tabled))
+        folder, (manifest_table.batch_of([entry_of(shard) for shard in chunk]) for chunk in chunks(tabled))
     )
     for shard in shards(LOOSE, count - LOOSE):
         commit(folder, entry_of(shard))

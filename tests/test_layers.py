@@ -117,12 +117,30 @@ def test_no_module_imports_itself_by_way_of_others():
     assert [sorted(circle) for circle in nx.strongly_connected_components(GRAPH) if len(circle) > 1] == []
 
 
+def without(libraries: set[str], *names: str) -> bool:
+    """Whether a process that imports some modules imports none of some libraries."""
+    code = f"import sys, importlib\nfor name in {names}: importlib.import_module(name)\n"
+    code += f"sys.exit(not {libraries}.isdisjoint(sys.modules))"
+    return subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
 @pytest.mark.parametrize("part", WITHOUT_TORCH)
 def test_parts_that_need_no_torch_import_none(part):
-    names = [name for name in MODULES if name == part or name.startswith(f"{part}.")]
-    code = f"import sys, importlib\nfor name in {names}: importlib.import_module(name)\n"
-    code += "sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+    assert without({"torch"}, *(name for name in MODULES if name == part or name.startswith(f"{part}.")))
+
+
+@pytest.mark.parametrize(
+    ("names", "libraries"),
+    [
+        (("spanmarker_core", "spanmarker_core.bundle"), {"torch"}),
+        (("pipelines.runs.run", "pipelines.jobs", "pipelines.engines.local"), {"torch"}),
+        (("pipelines.engines.dask.driver",), {"torch"}),
+        (("pipelines.engines.beam.driver",), {"torch", "apache_beam"}),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_drivers_and_the_package_are_imported_without_torch(names, libraries):
+    assert without(libraries, *names)
 
 
 def test_a_wrong_option_of_train_is_refused_without_torch(tmp_path):

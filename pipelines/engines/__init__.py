@@ -177,7 +177,7 @@ class Tries:
             PipelineError: `shards.failed`.
         """
         if self._in_a_row >= GIVE_UP:
-            raise failure(self._failed, self.total, self._count, gave_up=True)
+            raise failure(self._failed, self.total, self._count, given_up=True)
 
     def end(self) -> None:
         """Raise an error if any shard failed permanently. Called after all shards have been processed.
@@ -189,17 +189,17 @@ class Tries:
             raise failure(self._failed, self.total, self._count)
 
 
-def failure(failed: dict[str, str], total: int, count: int = 0, gave_up: bool = False) -> PipelineError:
+def failure(failed: dict[str, str], total: int, count: int = 0, given_up: bool = False) -> PipelineError:
     """Return the error that ends a run with permanently failed shards.
 
     Args:
         failed: reason by shard, for the first failures.
         total: number of shards in the run, or of shards begun before it gave up.
         count: number of failed shards; 0 means the number of entries in `failed`.
-        gave_up: whether the run ended before all other shards were done.
+        given_up: whether the run ended before all other shards were done.
     """
     values: dict[str, object] = {"count": count or len(failed), "total": total, "tries": TRIES}
-    if gave_up:
+    if given_up:
         values["others"] = f"since the last {GIVE_UP} failed in a row, the run gave up. Finished shards are kept"
     lines = [f"  {shard}: {reason}" for shard, reason in list(failed.items())[:_SHOWN]]
     error = ShardsFailed("shards.failed", **values, failures="\n".join(lines))

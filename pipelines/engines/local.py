@@ -21,7 +21,7 @@ from pipelines.processes.children import exit_with_parent, start
 from pipelines.processes.exit_codes import describe_exit
 from pipelines.processes.thread_limits import prepare_process
 from pipelines.shards.model import LOAD_SECONDS
-from pipelines.shards.worker import attempt, facts
+from pipelines.shards.worker import Done, Failed, Fault, Outcome, attempt, facts
 from pipelines.task import Task
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
@@ -68,8 +68,10 @@ class _Pool:
     failed_starts: int = 0
     announced: bool = False
 
-    def run(self) -> None:
+    def __post_init__(self) -> None:
         self.tries = Tries(self.listener)
+
+    def run(self) -> None:
         try:
             for _ in range(self.settings.workers):
                 self._start()
@@ -100,21 +102,25 @@ class _Pool:
         elif kind == "progress" and worker.shard is not None:
             worker.since = time.monotonic()
             self.listener.progressed(worker.shard.name, *values)
-        elif kind == "done" and worker.shard is not None:
+        elif kind == "outcome":
+            self._finished(worker, values)
+
+    def _finished(self, worker: _Worker, outcome: Outcome) -> None:
+        """Record the outcome of an attempt, and give the worker its next shard unless it is about to end."""
+        if isinstance(outcome, Fault):
+            raise outcome.error
+        assert worker.shard is not None
+        if isinstance(outcome, Done):
             self.tries.done(worker.shard.name)
-            self.listener.finished(values, worker.shard.n_bytes, f"process {worker.process.pid}")
+            self.listener.finished(outcome.entry, worker.shard.n_bytes, f"process {worker.process.pid}")
+        elif not outcome.retry:
+            self.tries.never(worker.shard.name, outcome.reason)
+        else:
+            self._failed(worker.shard, outcome.reason)
+        if isinstance(outcome, Failed) and outcome.new_process:
+            worker.shard = None  # The end of the worker is handled as a death without a shard.
+        else:
             self._feed(worker)
-        elif kind == "failed":
-            self._failed(worker.shard, values)
-            self._feed(worker)
-        elif kind == "changed" and worker.shard is not None:  # A retry would fail in the same way.
-            self.tries.never(worker.shard.name, values)
-            self._feed(worker)
-        elif kind == "broken":  # The worker is about to end, which is handled as a death without a shard.
-            self._failed(worker.shard, values)
-            worker.shard = None
-        elif kind == "fault":
-            raise values
 
     def _feed(self, worker: _Worker) -> None:
         """Send a worker its next shard, or dismiss it if none is left."""
@@ -186,11 +192,11 @@ def work(connection: Connection, task: Task) -> None:
     try:
         connection.send(("ready", facts(task)))
     except CodedError as error:
-        connection.send(("fault", error))
+        connection.send(("outcome", Fault(error)))
         return
     while (given := connection.recv()) is not None:
         shard, careful = given
         outcome = attempt(shard, task, lambda *done: connection.send(("progress", done)), careful)
-        connection.send((outcome.kind, outcome.value))
-        if outcome.kind in ("broken", "fault"):
+        connection.send(("outcome", outcome))
+        if isinstance(outcome, Fault) or (isinstance(outcome, Failed) and outcome.new_process):
             return

@@ -34,8 +34,8 @@ def main(folder: Path) -> None:
     Args:
         folder: folder of the run.
     """
-    told = json.loads((folder / JOB).read_text(encoding="utf-8"))
-    job = TrainJob(**told["job"])
+    given = json.loads((folder / JOB).read_text(encoding="utf-8"))
+    job = TrainJob(**given["job"])
     bundle = folder / BUNDLE
     if not (bundle / DIGESTS).exists():
         began = process_time()
@@ -49,7 +49,7 @@ def main(folder: Path) -> None:
         publish_bytes(str(folder / _TRAINING), json.dumps(training).encode())
     model = load(bundle, job.device)
     tag(model, job.dev, folder / DEV_PREDICTIONS)
-    speed = tag(model, told["test"], folder / PREDICTIONS)
+    speed = tag(model, given["test"], folder / PREDICTIONS)
     config = model.config
     figures = {
         **_training(folder, config.facts),

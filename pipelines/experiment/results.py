@@ -13,8 +13,8 @@ from pipelines.experiment.runs import SCORES, Run
 from pipelines.experiment.scores import counts_of
 from pipelines.jobs.experiment import ExperimentJob
 from pipelines.storage import publish_bytes
-from spanmarker_core.evaluation.report import cell
 from spanmarker_core.evaluation.scores.significance import over_documents, over_seeds
+from spanmarker_core.text.markdown import cell, table
 
 FORMAT_VERSION = 1
 _CONVENTIONS = (
@@ -174,8 +174,7 @@ def to_markdown(results: dict[str, Any], resamples: int) -> str:
         groups.sort(key=lambda group: group["sentences"]["train"])
         counts = groups[0]["sentences"]
         lines += [f"## {cell(dataset)}", "", f"Dev {counts['dev']:,} sentences, test {counts['test']:,}.", ""]
-        lines += [f"| {' | '.join(_HEAD)} |", "| --: | :-- |" + " --: |" * (len(_HEAD) - 2)]
-        lines += [f"| {' | '.join(_row(group))} |" for group in groups]
+        lines += table(_HEAD, map(_row, groups), words=2)
         lines.append("")
     lines += [_CONVENTIONS, "", *_timing(results["groups"])]
     if results["comparisons"]:

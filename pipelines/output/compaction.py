@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 
 from pipelines.output import manifest_table
-from pipelines.output.digest_set import DigestSet, pages
+from pipelines.output.digest_set import DigestSet, chunks
 from pipelines.output.manifest import entry_path, entry_rows, loose_names, shard_keys
 from pipelines.storage import remove, writing
 from schemas.manifest import ENTRIES
@@ -77,8 +77,8 @@ def remove_files(paths: Iterable[str]) -> None:
         PipelineError: `output.not_writable`.
     """
     with ThreadPoolExecutor(_REMOVERS) as pool:
-        for page in pages(paths):
-            list(pool.map(_remove, page))
+        for chunk in chunks(paths):
+            list(pool.map(_remove, chunk))
 
 
 def _remove(path: str) -> None:

@@ -15,22 +15,22 @@ import numpy as np
 Item = TypeVar("Item")
 
 #: Items per batch where there may be millions.
-PAGE = 4096
+CHUNK = 4096
 
 
-def pages(items: Iterable[Item], size: int = PAGE) -> Iterator[list[Item]]:
+def chunks(items: Iterable[Item], size: int = CHUNK) -> Iterator[list[Item]]:
     """Yield items in lists of equal size; the last may be shorter.
 
     Args:
         items: the items.
         size: items per list.
 
-    >>> list(pages("abc", 2))
+    >>> list(chunks("abc", 2))
     [['a', 'b'], ['c']]
     """
     iterator = iter(items)
-    while page := list(itertools.islice(iterator, size)):
-        yield page
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk
 
 
 def digests_of(names: Iterable[str | bytes]) -> np.ndarray:
@@ -73,8 +73,8 @@ class DigestSet:
             names: the names.
         """
         keys = array("Q")
-        for page in pages(names):
-            keys.frombytes(digests_of(page).tobytes())
+        for chunk in chunks(names):
+            keys.frombytes(digests_of(chunk).tobytes())
         return cls(keys)
 
     @property
@@ -90,8 +90,8 @@ class DigestSet:
         """
         if not len(self.keys):
             return np.zeros(len(keys), bool)
-        places = np.searchsorted(self.keys, keys)
-        return self.keys[np.minimum(places, len(self.keys) - 1)] == keys
+        indices = np.searchsorted(self.keys, keys)
+        return self.keys[np.minimum(indices, len(self.keys) - 1)] == keys
 
     def among(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names that are in the set; reads one batch of names ahead.
@@ -99,8 +99,8 @@ class DigestSet:
         Args:
             names: the names to test.
         """
-        for page in pages(names):
-            yield from itertools.compress(page, self.mask(digests_of(page)))
+        for chunk in chunks(names):
+            yield from itertools.compress(chunk, self.mask(digests_of(chunk)))
 
     def missing(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names that are not in the set; reads one batch of names ahead.
@@ -108,8 +108,8 @@ class DigestSet:
         Args:
             names: the names to test.
         """
-        for page in pages(names):
-            yield from itertools.compress(page, ~self.mask(digests_of(page)))
+        for chunk in chunks(names):
+            yield from itertools.compress(chunk, ~self.mask(digests_of(chunk)))
 
     def __contains__(self, name: str) -> bool:
         return bool(self.mask(digests_of([name]))[0])
@@ -152,9 +152,9 @@ class Sizes:
             sizes: pairs of name and size.
         """
         keys, numbers = array("Q"), array("q")
-        for page in pages(sizes):
-            keys.frombytes(digests_of(name for name, _ in page).tobytes())
-            numbers.extend(size for _, size in page)
+        for chunk in chunks(sizes):
+            keys.frombytes(digests_of(name for name, _ in chunk).tobytes())
+            numbers.extend(size for _, size in chunk)
         return cls(keys, numbers)
 
     def equal(self, keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -166,5 +166,5 @@ class Sizes:
         """
         if not len(self.names):
             return np.zeros(len(keys), bool)
-        places = np.minimum(np.searchsorted(self.names.keys, keys), len(self.sizes) - 1)
-        return (self.names.keys[places] == keys) & (self.sizes[places] == sizes)
+        indices = np.minimum(np.searchsorted(self.names.keys, keys), len(self.sizes) - 1)
+        return (self.names.keys[indices] == keys) & (self.sizes[indices] == sizes)

@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 
 from pipelines.errors import PipelineError
 from pipelines.output import manifest_table
-from pipelines.output.digest_set import DigestSet, Sizes, digests_of, pages
+from pipelines.output.digest_set import DigestSet, Sizes, chunks, digests_of
 from pipelines.output.layout import TABLES, TAG_TABLES, table_ending, table_path
 from pipelines.output.plan_file import read_plan
 from pipelines.storage import (
@@ -148,7 +148,7 @@ def finished_entry(output: str, shard: str) -> Entry | None:
     if entry is None:
         return None
     sizes = ((size_of(table_path(output, table, shard)), there.n_bytes) for table, there in entry.outputs.items())
-    return entry if all(found == told for found, told in sizes) else None
+    return entry if all(found == stated for found, stated in sizes) else None
 
 
 def has_entries(output: str) -> bool:
@@ -172,19 +172,19 @@ def committed_names(output: str) -> Iterator[str]:
         yield name
 
 
-def read_entries(output: str, wanted: DigestSet | None = None) -> Iterator[Entry]:
+def read_entries(output: str, shards: DigestSet | None = None) -> Iterator[Entry]:
     """Yield the entries of finished shards, sorted by name.
 
     Args:
         output: the output folder.
-        wanted: the shards to yield; None yields all.
+        shards: the shards to yield; None yields all.
 
     Raises:
         PipelineError: `output.not_readable`, `output.damaged`, `output.table_damaged`.
     """
     for batch in entry_rows(output, ["shard", "entry"]):
-        if wanted is not None:
-            batch = batch.filter(pa.array(wanted.mask(shard_keys(batch))))
+        if shards is not None:
+            batch = batch.filter(pa.array(shards.mask(shard_keys(batch))))
         for content in batch["entry"].to_pylist():
             yield _entry(manifest_table.table_file(output), content)
 
@@ -212,7 +212,7 @@ def entry_rows(output: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         loose = DigestSet.of(kept())
         held.seek(0)
         names = (line.decode().rstrip("\n") for line in held)
-        files = (_loose_rows(output, page).select(columns) for page in pages(names, _READ_AT_ONCE))
+        files = (_loose_rows(output, chunk).select(columns) for chunk in chunks(names, _READ_AT_ONCE))
         masked = (
             rows.filter(pa.array(~loose.mask(shard_keys(rows)))) for rows in manifest_table.batches(output, columns)
         )

@@ -189,7 +189,7 @@ def _spellings(path: str) -> Iterator[str]:
     This is how patterns match: links are resolved in the folder before the wildcards and followed below it.
     """
     path = os.path.normpath(path)
-    cuts = [place for place, character in enumerate(path) if character == "/"]
+    cuts = [index for index, character in enumerate(path) if character == "/"]
     yield os.path.realpath(path)
     for cut in cuts:
         yield os.path.realpath(path[:cut] or "/").rstrip("/") + path[cut:]
@@ -199,7 +199,7 @@ def _lies_in(path: str, pattern: Pattern) -> bool:
     """Return whether a file is in a folder that is an input as a whole: a named one, or one saved by `datasets`."""
     if pattern.literal:
         return path.startswith(pattern.url.rstrip("/") + "/") or _in_folder(path, pattern.url)
-    folders = (path[:place] for place, character in enumerate(path) if character == "/" and place)
+    folders = (path[:index] for index, character in enumerate(path) if character == "/" and index)
     return any(pattern.names(each) and any(map(os.path.exists, _dataset_files(each))) for each in folders)
 
 

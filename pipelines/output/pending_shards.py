@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from pipelines.output.digest_set import DigestSet, digests_of, pages
+from pipelines.output.digest_set import DigestSet, chunks, digests_of
 from pipelines.output.manifest import plan_path, planned
 from pipelines.output.plan_file import Planned, save_plan
 from pipelines.output.reconcile import Reconciled, reconcile
@@ -69,10 +69,10 @@ class PendingShards:
     def shards(self) -> Iterator[tuple[Shard, str]]:
         """Yield the planned shards, each with its reason."""
         state = self.state
-        for page in pages(planned(self.output)):
-            keys = digests_of(shard.name for shard in page)
+        for chunk in chunks(planned(self.output)):
+            keys = digests_of(shard.name for shard in chunk)
             done, damaged, changed = (names.mask(keys) for names in (state.done, state.damaged, state.changed))
-            for number, shard in enumerate(page):
+            for number, shard in enumerate(chunk):
                 if done[number]:
                     yield shard, SKIPPED
                 elif state.forced:

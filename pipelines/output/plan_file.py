@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import IO
 
 from pipelines.errors import PipelineError
-from pipelines.output.digest_set import DigestSet, Sizes, pages
+from pipelines.output.digest_set import DigestSet, Sizes, chunks
 from pipelines.storage import open_input, publish, writing
 from schemas.shards import PLAN_VERSION, Shard
 
@@ -69,10 +69,10 @@ def save_shards(file: IO[bytes], path: str, shards: Iterable[Shard]) -> Iterator
     Raises:
         PipelineError: `output.not_writable`.
     """
-    for page in pages(shards):
+    for chunk in chunks(shards):
         with writing(path):
-            file.write(b"".join(map(line_of, page)))
-        yield from ((shard.name, shard.n_bytes) for shard in page)
+            file.write(b"".join(map(line_of, chunk)))
+        yield from ((shard.name, shard.n_bytes) for shard in chunk)
 
 
 def line_of(shard: Shard) -> bytes:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pipelines.errors import PipelineError
 from pipelines.output.compaction import compact, keep_only, remove_entries, remove_files
-from pipelines.output.digest_set import DigestSet, Sizes, digests_of, pages
+from pipelines.output.digest_set import DigestSet, Sizes, chunks, digests_of
 from pipelines.output.layout import TABLES, table_ending, table_path
 from pipelines.output.manifest import (
     OutputContents,
@@ -140,8 +140,8 @@ def _clear_engines(output: str) -> None:
     todo = (name for name in names_in(output, ".jsonl") if _TODO.fullmatch(name))
     remove_files(join(output, f"{name}.jsonl") for name in list(todo))
     failures = join(output, "failures")
-    told = (name for name in names_in(failures, ".json") if is_shard_name(name.removesuffix(".changed")))
-    remove_files(join(failures, f"{name}.json") for name in told)
+    recorded = (name for name in names_in(failures, ".json") if is_shard_name(name.removesuffix(".changed")))
+    remove_files(join(failures, f"{name}.json") for name in recorded)
 
 
 def remove_unknown_files(output: str, known: DigestSet) -> None:
@@ -212,17 +212,17 @@ def _look_at_unknown(output: str, unknown: DigestSet, done: DigestSet, job: str)
             found = _file_keys(row["source"], row["files"])
             owners.extend([key] * len(found))
             files.frombytes(found.tobytes())
-    wanted, cut_anew, changed = DigestSet(files), array("Q"), array("Q")
-    for page in pages(planned(output)) if len(wanted) else ():
-        open_ = ~done.mask(digests_of(shard.name for shard in page))
-        for shard, is_open in zip(page, open_.tolist(), strict=True):
+    sources, cut_again, changed = DigestSet(files), array("Q"), array("Q")
+    for chunk in chunks(planned(output)) if len(sources) else ():
+        open_ = ~done.mask(digests_of(shard.name for shard in chunk))
+        for shard, is_open in zip(chunk, open_.tolist(), strict=True):
             keys = _file_keys(_bytes(shard.source), map(_bytes, shard.files))
-            if len(hits := keys[wanted.mask(keys)]):
-                cut_anew.frombytes(hits.tobytes())
+            if len(hits := keys[sources.mask(keys)]):
+                cut_again.frombytes(hits.tobytes())
                 if is_open:
                     changed.frombytes(digests_of([shard.name]).tobytes())
-        cut_anew = array("Q", np.unique(np.asarray(cut_anew, np.uint64)).tobytes())
-    again = DigestSet(cut_anew).mask(np.asarray(files, np.uint64))
+        cut_again = array("Q", np.unique(np.asarray(cut_again, np.uint64)).tobytes())
+    again = DigestSet(cut_again).mask(np.asarray(files, np.uint64))
     superseded = DigestSet(np.asarray(owners, np.uint64)[again]) | DigestSet(others)
     return _Unknown(superseded, DigestSet(changed))
 

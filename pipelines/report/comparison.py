@@ -12,10 +12,10 @@ from pipelines.report.folder import publish_files
 from pipelines.report.predictions import PREDICTIONS, read_predictions
 from pipelines.storage import exists, join, open_input
 from spanmarker_core.data.records import Sentence
-from spanmarker_core.evaluation.markdown import percent, table
-from spanmarker_core.evaluation.report import FORMAT_VERSION, cell
+from spanmarker_core.evaluation.report import FORMAT_VERSION
 from spanmarker_core.evaluation.scores.attributes import ATTRIBUTES, BUCKETS
 from spanmarker_core.evaluation.scores.comparison import CHANGES, Comparison
+from spanmarker_core.text.markdown import cell, percent, table
 
 
 def compare_reports(first: str, second: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from pipelines.pages import render
 from pipelines.pages.figures import Figure, decimal, number, percent
 from pipelines.pages.text import shown
-from pipelines.report.evaluation_page import LABEL_CHARACTERS, example_lists, fact_words
+from pipelines.report.evaluation_page import LABEL_CHARACTERS, example_lists, format_fact
 from spanmarker_core.evaluation.scores.attributes import BUCKETS
 from spanmarker_core.evaluation.scores.comparison import CHANGES
 from spanmarker_core.evaluation.scores.error_kinds import KINDS
@@ -79,7 +79,7 @@ def facts(values: Mapping[str, Any]) -> list[tuple[str, tuple[str, str]]]:
     first, second = (values["reports"][name] for name in ("first", "second"))
     rows = [("report", (str(first["folder"]), str(second["folder"])))]
     for name in dict.fromkeys([*first["facts"], *second["facts"]]):
-        found = [fact_words(each["facts"][name]) if name in each["facts"] else "" for each in (first, second)]
+        found = [format_fact(each["facts"][name]) if name in each["facts"] else "" for each in (first, second)]
         rows.append((name.replace("_", " "), (found[0], found[1])))
     return rows
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.output.digest_set import DigestSet, Sizes, pages
+from pipelines.output.digest_set import DigestSet, Sizes, chunks
 from pipelines.output.layout import table_path
 from pipelines.report.tables import table_batches
 from schemas import ANNOTATIONS
@@ -192,8 +192,8 @@ def count_entities(output: str, shards: Iterable[str]) -> EntityCounts:
     """
     found = EntityCounts()
     with ThreadPoolExecutor(_READERS) as pool:
-        for page in pages(shards, _READERS):  # merged in the order of the names, whichever finishes first
-            for counts in pool.map(lambda shard: _of_shard(output, shard), page):
+        for chunk in chunks(shards, _READERS):  # merged in the order of the names, whichever finishes first
+            for counts in pool.map(lambda shard: _of_shard(output, shard), chunk):
                 found.merge(counts)
     return found
 

@@ -44,7 +44,7 @@ def evaluation_page(values: Mapping[str, Any]) -> bytes:
         "evaluation",
         title="Evaluation",
         values=values,
-        facts=[(name.replace("_", " "), fact_words(value)) for name, value in values["facts"].items()],
+        facts=[(name.replace("_", " "), format_fact(value)) for name, value in values["facts"].items()],
         scores=[_scores(name, values[name]) for name in ("micro", "macro")],
         labels=[_scores(shown(label, LABEL_CHARACTERS), each) for label, each in _by_support(values["per_label"])],
         errors=_errors(values["errors"]),
@@ -60,7 +60,7 @@ def evaluation_page(values: Mapping[str, Any]) -> bytes:
     )
 
 
-def fact_words(value: object) -> str:
+def format_fact(value: object) -> str:
     """Return a fact as text.
 
     Args:

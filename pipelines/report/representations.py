@@ -8,10 +8,9 @@ from pipelines.pages import charts, render
 from pipelines.pages.charts import Series
 from pipelines.pages.figures import decimal, number
 from pipelines.pages.text import shown
-from pipelines.report.evaluation_page import fact_words, short
+from pipelines.report.evaluation_page import format_fact, short
 from pipelines.report.folder import publish_files
-from spanmarker_core.evaluation.markdown import table
-from spanmarker_core.evaluation.report import cell
+from spanmarker_core.text.markdown import cell, table
 
 #: Maximum number of classes in the chart of cosines, the most frequent ones, limited by the width of a page.
 _CLASSES = 8
@@ -65,7 +64,7 @@ def to_markdown(values: Mapping[str, Any]) -> str:
         *(f"{note}\n" for note in notes(values)),
         values["conventions"],
         "",
-        *table(["", ""], [[cell(name), cell(fact_words(value))] for name, value in values["facts"].items()]),
+        *table(["", ""], [[cell(name), cell(format_fact(value))] for name, value in values["facts"].items()]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -84,7 +83,7 @@ def representations_page(values: Mapping[str, Any]) -> bytes:
         values=values,
         no_entity=norms[-1],
         notes=notes(values),
-        facts=[(name.replace("_", " "), fact_words(value)) for name, value in values["facts"].items()],
+        facts=[(name.replace("_", " "), format_fact(value)) for name, value in values["facts"].items()],
         overlaps={each["name"]: each for each in values["overlaps"]},
         levels=[
             [_LEVELS[each["name"]], number(each["pairs"]), decimal(each["cosine"], 3), decimal(each["no_entity"], 3)]

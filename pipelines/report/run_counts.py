@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipelines.engines import Listener
-from pipelines.report.throughput import Pace
+from pipelines.report.throughput import Throughput
 from schemas.manifest import Entry
 
 #: Sequential stages of a worker; the sum of their times is the time spent on a shard.
@@ -95,7 +95,7 @@ class RunCounts(Listener):
         worker_words: words by worker.
         worker_seconds: seconds spent on shards, by worker.
         worker_shards: shards by worker.
-        pace: throughput over the time of the run; the words of a shard are spread evenly over its processing time.
+        throughput: words per second over the time of the run; the words of a shard are spread evenly over its time.
     """
 
     started_at: float = field(default_factory=time.time)
@@ -111,7 +111,7 @@ class RunCounts(Listener):
     worker_words: Counter[str] = field(default_factory=Counter)
     worker_seconds: dict[str, float] = field(default_factory=dict)
     worker_shards: Counter[str] = field(default_factory=Counter)
-    pace: Pace = field(default_factory=Pace)
+    throughput: Throughput = field(default_factory=Throughput)
     _start: float = field(default_factory=time.monotonic)
 
     @property
@@ -151,7 +151,7 @@ class RunCounts(Listener):
         took = seconds_of(entry)
         self.worker_seconds[worker] = self.worker_seconds.get(worker, 0.0) + took
         self.seconds = time.monotonic() - self._start
-        self.pace.add(max(self.seconds - took, 0.0), self.seconds, entry.counts.get("words", 0))
+        self.throughput.add(max(self.seconds - took, 0.0), self.seconds, entry.counts.get("words", 0))
 
     def retried(self, shard: str, reason: str) -> None:
         """Count a retry.

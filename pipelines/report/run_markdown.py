@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.shards.stats import STATUSES
-from spanmarker_core.evaluation.report import cell
+from spanmarker_core.text.markdown import cell, table
 from spanmarker_core.text.shortened import shortened
 
 #: Maximum numbers of entity texts per label, and of characters per text.
@@ -21,14 +21,14 @@ def report_markdown(values: dict[str, Any]) -> bytes:
     counts = output["counts"]
     parts = [
         "# Run report",
-        f"Started {run['started']}, {run['seconds']:,} s. {run_words(run)} {run['words']:,} words, "
+        f"Started {run['started']}, {run['seconds']:,} s. {describe_shards(run)} {run['words']:,} words, "
         f"{run['words_per_second']:,} words/s.",
         _table(("why", "shards"), run["shards_by_reason"].items()),
         *(f"**{line}**" for line in map(cell, describe_alarms(values))),
         "## Documents",
         f"{describe_documents(counts)}. Parts of files with an unknown number of documents that could not "
         f"be read: {counts.get('unreadable', 0):,}. Documents with the id of one in another shard: "
-        f"{_duplicates_words(output)}.",
+        f"{_describe_duplicates(output)}.",
         _table(("what", "count"), counts.items()),
         "## Rejects",
         _table(("code", "rejects"), output["rejects"]["by_code"].items()),
@@ -47,7 +47,7 @@ def report_markdown(values: dict[str, Any]) -> bytes:
             ("stage", "seconds", "share"),
             ((each["stage"], each["seconds"], _percent(each["share"])) for each in output["stages"]),
         ),
-        work_words(output["work"]),
+        describe_work(output["work"]),
         _worker_table(run),
         *_shard_tables(output),
         f"Peak memory: {output['worker_peak_rss_bytes'] / 1e6:,.0f} MB a worker at most, "
@@ -65,7 +65,7 @@ def report_markdown(values: dict[str, Any]) -> bytes:
     return ("\n\n".join(part for part in parts if part) + "\n").encode("utf-8", "backslashreplace")
 
 
-def run_words(run: Mapping[str, Any]) -> str:
+def describe_shards(run: Mapping[str, Any]) -> str:
     """Return a sentence on the work that a run did and skipped.
 
     Args:
@@ -132,7 +132,7 @@ def describe_density(density: Mapping[str, Any]) -> str:
     )
 
 
-def found_words(found: Mapping[str, Any]) -> str:
+def describe_found(found: Mapping[str, Any]) -> str:
     """Return a sentence on the sample of rows used for texts and scores; empty if all rows were used.
 
     Args:
@@ -146,7 +146,7 @@ def found_words(found: Mapping[str, Any]) -> str:
     )
 
 
-def work_words(work: Mapping[str, Any]) -> str:
+def describe_work(work: Mapping[str, Any]) -> str:
     """Return a sentence on the model work that was avoided; empty if no model ran.
 
     Args:
@@ -182,7 +182,7 @@ def _found_parts(found: Mapping[str, Any] | None) -> list[str]:
     bins = found["score_bins"]
     return [
         "Found most often, of each label:",
-        found_words(found),
+        describe_found(found),
         _table(("label", "mean score", "texts and how often", "counts too small by up to"), rows),
         "Scores:",
         _table(
@@ -228,12 +228,12 @@ def _shard_tables(output: Mapping[str, Any]) -> list[str]:
 
 def _worker_table(run: Mapping[str, Any]) -> str:
     heads = ("worker", "shards", "words", "seconds", "words/s")
-    table = _table(heads, (list(worker.values()) for worker in run["workers"]))
+    lines = _table(heads, (list(worker.values()) for worker in run["workers"]))
     more = run["workers_in_all"] - len(run["workers"])
-    return f"{table}\n\nAnd {more:,} workers with fewer words." if more else table
+    return f"{lines}\n\nAnd {more:,} workers with fewer words." if more else lines
 
 
-def _duplicates_words(output: Mapping[str, Any]) -> str:
+def _describe_duplicates(output: Mapping[str, Any]) -> str:
     found = output["duplicate_ids_across_shards"]
     if found["documents"] is None:
         return f"not looked for among more than {output['duplicate_ids_looked_for_in_up_to_shards']:,} shards"
@@ -250,10 +250,10 @@ def _code(line: str) -> str:
 
 
 def _table(heads: tuple[str, ...], rows: Any) -> str:
-    lines = ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
-    if not lines:
+    cells = [[_cell(value) for value in row] for row in rows]
+    if not cells:
         return "None." if heads[0] in ("code", "label") else ""
-    return "\n".join(["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads), *lines])
+    return "\n".join(table(heads, cells, words=len(heads)))
 
 
 def _cell(value: Any) -> str:

@@ -9,7 +9,7 @@ from pipelines.output.pending_shards import SKIPPED
 from pipelines.pages import charts, render
 from pipelines.pages.figures import decimal, percent, seconds, size
 from pipelines.pages.text import shown
-from pipelines.report.run_markdown import describe_alarms, describe_density, found_words, work_words
+from pipelines.report.run_markdown import describe_alarms, describe_density, describe_found, describe_work
 from pipelines.shards.stats import STATUSES
 
 #: Maximum numbers of entity texts per label, and of characters per text.
@@ -34,10 +34,10 @@ def report_page(values: Mapping[str, Any]) -> bytes:
         alarms=describe_alarms(values),
         run_words=_run_words(run),
         shard_tables=_shard_tables(output),
-        work_words=work_words(output["work"]),
+        work_words=describe_work(output["work"]),
         skipped=SKIPPED,
         labels=_labels(output),
-        found_words=found_words(output["found"]) if output["found"] else "",
+        found_words=describe_found(output["found"]) if output["found"] else "",
         density_words=describe_density(output["density"]) if output["density"] else "",
         scores_chart=_scores_chart(output["found"]),
         pace_chart=_pace_chart(run["pace"]),

@@ -189,7 +189,8 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
             "words": counts.counts["words"],
             "words_per_second": round(counts.words_per_second, 1),
             "pace": [
-                {"second": round(second, 1), "words_per_second": round(rate, 1)} for second, rate in counts.pace.rates()
+                {"second": round(second, 1), "words_per_second": round(rate, 1)}
+                for second, rate in counts.throughput.rates()
             ],
             "stages": stage_values(counts.stage_seconds),
             "workers": _workers(counts),

@@ -143,12 +143,12 @@ def _dev_values(dev: DevDensity) -> dict[str, Any]:
 
 
 def _names(keys: np.ndarray, sources: Callable[[], Iterable[str]]) -> dict[int, str]:
-    wanted = DigestSet(keys)
+    chosen = DigestSet(keys)
     found: dict[int, str] = {}
-    if len(wanted):
-        for name in wanted.among(sources()):
+    if len(chosen):
+        for name in chosen.among(sources()):
             found.setdefault(int(digests_of([name])[0]), name)
-            if len(found) == len(wanted):
+            if len(found) == len(chosen):
                 break
     return found
 

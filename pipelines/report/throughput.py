@@ -4,16 +4,16 @@
 PARTS = 60
 
 
-class Pace:
+class Throughput:
     """Histogram of words over time, with intervals of one second that are merged in pairs when there are too many.
 
     Args:
         parts: maximum number of intervals.
 
-    >>> pace = Pace(parts=2)
-    >>> pace.add(0.0, 2.0, 30)
-    >>> pace.add(3.0, 4.0, 30)
-    >>> pace.rates()
+    >>> throughput = Throughput(parts=2)
+    >>> throughput.add(0.0, 2.0, 30)
+    >>> throughput.add(3.0, 4.0, 30)
+    >>> throughput.rates()
     [(0.0, 15.0), (2.0, 15.0)]
     """
 

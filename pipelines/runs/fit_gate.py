@@ -131,8 +131,8 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
         problem = "the model finds {found} entities in the text kept to measure the gate, which takes {limit} or more"
         problem = problem.format(**error.values)
         raise corpus.too_small(problem, corpus.more_documents or corpus.more_sentences) from error
-    told = read_card_facts(info.path)
-    card, files = model_card(fitted.config, told), card_files(fitted.config, told)
+    card_facts = read_card_facts(info.path)
+    card, files = model_card(fitted.config, card_facts), card_files(fitted.config, card_facts)
     digest = save_bundle(job.output, fitted.config, model.network, model.packer.tokenizer, card, dtype, files)
     gate = fitted.config.gate
     assert gate is not None

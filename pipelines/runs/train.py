@@ -60,11 +60,11 @@ def _training_data(
     if job.train_sentences is not None:
         raise PipelineError("job.invalid", problems="  train_sentences: prepared windows are taken whole; leave it out")
     windows = PreparedWindows(job.train, job.max_misaligned)
-    taken = _left_open(job, windows.packed_as)
-    settings = TrainingSettings(**{**job.given, **taken})
+    left_open = _left_open(job, windows.packed_as)
+    settings = TrainingSettings(**{**job.given, **left_open})
     windows.check(encoder_packer(job.encoder, settings), settings.shown)
-    if (told := {name: value for name, value in taken.items() if value != getattr(job, name)}) and not rank():
-        say(f"As {job.train} was prepared: {', '.join(f'{name} {value}' for name, value in told.items())}")
+    if (inherited := {name: value for name, value in left_open.items() if value != getattr(job, name)}) and not rank():
+        say(f"As {job.train} was prepared: {', '.join(f'{name} {value}' for name, value in inherited.items())}")
     return windows, settings
 
 

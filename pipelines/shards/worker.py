@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from pipelines.errors import PipelineError, describe
 from pipelines.output.manifest import finished_entry
@@ -23,9 +23,6 @@ from schemas.manifest import Entry
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
-if TYPE_CHECKING:
-    pass
-
 _WATCH_SECONDS = 0.5
 
 #: One shard at a time per process: a model's threads and buffers serve one shard.
@@ -33,18 +30,44 @@ _busy = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of an attempt at a shard.
+class Done:
+    """The shard is committed.
 
     Attributes:
-        kind: "done"; "failed", where another attempt may succeed; "changed", where another attempt would fail as well;
-            "broken": the model fails on any text, so the process should be replaced before the shard is tried again;
-            "fault": the job has to end.
-        value: the committed Entry if "done"; the CodedError that ends the job if "fault"; otherwise the reason.
+        entry: its manifest entry.
     """
 
-    kind: Literal["done", "failed", "changed", "broken", "fault"]
-    value: Entry | CodedError | str
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt failed, which does not affect other shards.
+
+    Attributes:
+        reason: the reason, on one line.
+        retry: whether another attempt may succeed.
+        new_process: whether the process should be replaced before that, because its model fails on any text.
+    """
+
+    reason: str
+    retry: bool = True
+    new_process: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The job has to end.
+
+    Attributes:
+        error: the error that ends it.
+    """
+
+    error: CodedError
+
+
+#: The result of an attempt at a shard.
+Outcome = Done | Failed | Fault
 
 
 def _loaded(task: Task) -> Any:
@@ -99,7 +122,7 @@ def attempt(
         try:
             model = _loaded(task)
             if (committed := finished_entry(task.output, shard.name)) is not None:
-                return Outcome("done", committed)  # by another attempt, for example one considered dead
+                return Done(committed)  # by another attempt, for example one considered dead
             run: Callable[..., Entry] = prepare_shard
             if isinstance(task, TagTask):
                 run = run_shard
@@ -107,7 +130,7 @@ def attempt(
                 run = prepare_annotated
             if not careful:
                 with _watched(f"shard {shard.name}", task.shard_seconds, task.worker_bytes):
-                    return Outcome("done", run(shard, task, model, progress))
+                    return Done(run(shard, task, model, progress))
             lock = threading.Lock()
 
             def report(documents: int = 0, words: int = 0, n_bytes: int = 0) -> None:
@@ -116,18 +139,18 @@ def attempt(
                         progress(documents, words, n_bytes)
 
             with _watched(f"shard {shard.name}", 0, task.worker_bytes), CarefulAttempt(task, report) as attempts:
-                return Outcome("done", run(shard, task, model, report, attempts))
+                return Done(run(shard, task, model, report, attempts))
         except PipelineError as error:
             if error.code in ("input.changed", "samples.damaged"):
-                return Outcome("changed", describe(error))
+                return Failed(describe(error), retry=False)
             if error.code in ("output.not_writable", "output.not_readable"):  # possibly temporary or local
-                return Outcome("failed", describe(error))
+                return Failed(describe(error))
             # A broken model may work in a new process: a GPU does not recover from some faults in the old one.
-            return Outcome("broken", describe(error)) if error.code == "model.broken" else Outcome("fault", error)
+            return Failed(describe(error), new_process=True) if error.code == "model.broken" else Fault(error)
         except CodedError as error:
-            return Outcome("fault", error)
+            return Fault(error)
         except Exception as error:  # A temporary storage failure, or a bug: another attempt may succeed.
-            return Outcome("failed", describe(error))
+            return Failed(describe(error))
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Lines of plain and compressed files, in bounded memory; every byte is in one line or in one reject."""
 
+import json
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -44,6 +45,48 @@ def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
     if plain and position < shard.end:
         message = f"bytes {position:,} to {shard.end - 1:,} can't be read: the file ends before them"
         yield Reject(None, shard.source, position, "read", "damaged_file", message, None, n_documents=0)
+
+
+def json_lines(shard: Shard, id_column: str | None = None) -> Iterator[tuple[int, bytes, Any] | Reject]:
+    """Yield (byte offset, line, value) for each non-blank line of JSON, and the reject of any other; see `raw_lines`.
+
+    Args:
+        shard: the shard, whose range is in bytes.
+        id_column: key under which a line of invalid UTF-8 may name its document for the reject.
+
+    Raises:
+        OSError: the storage failed.
+    """
+    for item in raw_lines(shard):
+        if isinstance(item, Reject):
+            yield item
+            continue
+        position, line = item
+        document_id = None
+        try:
+            found: tuple[int, bytes, Any] | None = (position, line, json.loads(line.decode()))
+        except (ValueError, RecursionError) as error:  # ValueError: also for a number with thousands of digits
+            found, message, code = None, str(error), "broken_json"
+            if isinstance(error, UnicodeDecodeError):
+                code, document_id = "invalid_utf8", _id_of_damaged(line, id_column)
+        yield found or Reject(document_id, shard.source, position, "read", code, message, raw_head(line))
+
+
+def shown_id(document_id: Any) -> str | None:
+    """Return the id of a rejected record as it is shown; None for values that can't be ids.
+
+    Args:
+        document_id: the value of the id column.
+    """
+    return str(document_id) if type(document_id) in (str, int) and str(document_id).isprintable() else None
+
+
+def _id_of_damaged(line: bytes, id_column: str | None) -> str | None:
+    """Return the id in a line of invalid UTF-8, if it can be determined."""
+    try:
+        return shown_id(json.loads(line.decode(errors="replace"))[id_column])
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
 
 
 class DamagedFile(Exception):

@@ -4,7 +4,6 @@ No record is dropped without a reject. A text is kept exactly as it is, without 
 exception is a byte order mark at the start of a file, which is not part of its content.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.stages.lines import BLOCK_BYTES, raw_lines
+from pipelines.stages.lines import BLOCK_BYTES, json_lines, shown_id
 from pipelines.stages.records import MAX_RECORD_BYTES, RAW_BYTES, Record, Reject, clean, raw_head
 from pipelines.storage import is_storage_error, join, open_input
 from pipelines.task import Columns
@@ -254,46 +253,21 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _read_jsonl(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
-    return _json_records(shard.source, raw_lines(shard), columns)
-
-
-def _json_records(
-    source: str, lines: Iterable[tuple[int, bytes] | Reject], columns: Columns
-) -> Iterator[Record | Reject]:
-    for item in lines:
+    for item in json_lines(shard, columns.id):
         if isinstance(item, Reject):
             yield item
             continue
-        position, line = item
-        document_id = None
-        try:
-            code, message = "invalid_utf8", ""
-            text = line.decode()
-            code = "broken_json"
-            values = json.loads(text)
-            if isinstance(values, dict):
-                document_id = values.get(columns.id)
-                if missing := [repr(column) for column in (columns.id, columns.text) if column not in values]:
-                    code, message = "missing_field", f"the record has no {', '.join(missing)}"
-                else:
-                    yield Record(source, position, document_id, values[columns.text], line)
-                    continue
-            else:
-                message = f"the line is a JSON {type(values).__name__}, not an object"
-        except UnicodeDecodeError as error:
-            message, document_id = str(error), _id_of_damaged(line, columns.id)
-        except (ValueError, RecursionError) as error:
-            message = str(error)
-        known = str(document_id) if type(document_id) in (str, int) and str(document_id).isprintable() else None
-        yield Reject(known, source, position, "read", code, message, raw_head(line))
-
-
-def _id_of_damaged(line: bytes, id_column: str) -> Any:
-    """Return the id in a line of invalid UTF-8, if it can be determined."""
-    try:
-        return json.loads(line.decode(errors="replace"))[id_column]
-    except (ValueError, RecursionError, KeyError, TypeError):
-        return None
+        position, line, values = item
+        if not isinstance(values, dict):
+            document_id, code = None, "broken_json"
+            message = f"the line is a JSON {type(values).__name__}, not an object"
+        elif missing := [repr(column) for column in (columns.id, columns.text) if column not in values]:
+            document_id, code = shown_id(values.get(columns.id)), "missing_field"
+            message = f"the record has no {', '.join(missing)}"
+        else:
+            yield Record(shard.source, position, values[columns.id], values[columns.text], line)
+            continue
+        yield Reject(document_id, shard.source, position, "read", code, message, raw_head(line))
 
 
 def _read_text(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:

@@ -18,16 +18,16 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.stages.align import AnnotatedDocument
-from pipelines.stages.lines import raw_lines
+from pipelines.stages.lines import json_lines
 from pipelines.stages.read import MAX_BATCH_BYTES, MAX_BATCH_DOCUMENTS, check_record, parquet_rows, read_nothing
-from pipelines.stages.records import RAW_BYTES, Record, Reject
+from pipelines.stages.records import Record, Reject, raw_head
 from pipelines.storage import open_input
 from pipelines.storage.fingerprint import content_now, text_content
 from pipelines.task import AnnotatedTask, Columns
 from schemas.shards import Shard
 from spanmarker_core.data.conll import conll_records
 from spanmarker_core.data.hf import dataset_records
-from spanmarker_core.data.jsonl import SENTENCE_KEYS, parse_entities, parse_object, sentence_of
+from spanmarker_core.data.jsonl import SENTENCE_KEYS, parse_entities, sentence_of
 from spanmarker_core.data.records import BadRecord, DocumentOrder, RecordProblem, Sentence
 
 ENTITIES = "entities"
@@ -150,20 +150,7 @@ def _values(shard: Shard, columns: tuple[str, ...]) -> Iterator[_Values | Reject
         for rows in parquet_rows(shard, list(columns)):
             yield from [rows] if isinstance(rows, Reject) else _rows(shard.source, *rows)
         return
-    for item in raw_lines(shard):
-        if isinstance(item, Reject):
-            yield item
-            continue
-        position, line = item
-        try:
-            text = line.decode()
-        except UnicodeDecodeError as error:
-            yield _reject(shard.source, position, "invalid_utf8", str(error), line, 1)
-            continue
-        try:
-            yield position, line, parse_object(text)
-        except RecordProblem as error:
-            yield _reject(shard.source, position, "broken_json", str(error), line, 1)
+    yield from json_lines(shard)
 
 
 def _rows(source: str, first: int, rows: pa.RecordBatch) -> Iterator[_Values | Reject]:
@@ -248,5 +235,4 @@ def _joined(source: str, records: Iterator[_Placed | Reject]) -> Iterator[Annota
 
 
 def _reject(source: str, place: int, code: str, message: str, raw: bytes | None, n_documents: int = 0) -> Reject:
-    head = None if raw is None else bytes(raw[:RAW_BYTES])
-    return Reject(None, source, place, "read", code, message, head, n_documents=n_documents)
+    return Reject(None, source, place, "read", code, message, raw_head(raw), n_documents=n_documents)

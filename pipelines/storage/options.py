@@ -33,7 +33,7 @@ _options: dict[str, dict[str, Any]] = {}  # kind of store, "" for all -> option 
 
 
 def use_options(options: Sequence[str]) -> None:
-    """Set the options of all stores used from now on in this process, replacing earlier ones.
+    """Set the options of all stores used from now on in this process, replacing override ones.
 
     Args:
         options: `KEY=VALUE` for all stores, `PROTOCOL.KEY=VALUE` for one kind; a value that is JSON is parsed as JSON.
@@ -92,7 +92,7 @@ def options_for(protocol: str) -> dict[str, Any]:
     configured = {key: value for name in (kind, protocol) for key, value in conf.get(name, {}).items()}
     defaults = {key: value for key, value in _DEFAULTS.get(kind, {}).items() if key not in configured | given}
     for key, value in _DEFAULTS.get(kind, {}).items():
-        wanted = given.get(key, configured.get(key))
-        if isinstance(value, dict) and isinstance(wanted, dict):
-            given[key] = value | wanted
+        override = given.get(key, configured.get(key))
+        if isinstance(value, dict) and isinstance(override, dict):
+            given[key] = value | override
     return defaults | given

@@ -77,12 +77,12 @@ class _Frame:
         up = (y - self.low_y) / (1 - self.low_y)
         return _LEFT + across * (_WIDTH - _LEFT - _RIGHT), _HEIGHT - _BOTTOM - up * (_HEIGHT - _TOP - _BOTTOM)
 
-    def axes(self, x_words: str, y_words: str) -> Iterator[str]:
+    def axes(self, x_title: str, y_title: str) -> Iterator[str]:
         """Yield the grid, the tick labels and the axis titles.
 
         Args:
-            x_words: title of the x axis.
-            y_words: title of the y axis.
+            x_title: title of the x axis.
+            y_title: title of the y axis.
         """
         bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
         for x in self._x_ticks():
@@ -95,9 +95,9 @@ class _Frame:
             yield f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="#ddd"/>'
             yield _text(_LEFT - 8, at + 4, f"{100 * number * step:g} %", "end")
         yield f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" stroke="#222" fill="none"/>'
-        yield _text((_LEFT + right) / 2, _HEIGHT - 14, x_words, "middle")
+        yield _text((_LEFT + right) / 2, _HEIGHT - 14, x_title, "middle")
         middle = (_TOP + bottom) / 2
-        yield f'<g transform="rotate(-90 16 {middle})">{_text(16, middle, y_words, "middle")}</g>'
+        yield f'<g transform="rotate(-90 16 {middle})">{_text(16, middle, y_title, "middle")}</g>'
 
     def _x_ticks(self) -> Iterator[float]:
         for power in range(math.floor(self.low_x), 1):

@@ -3,13 +3,8 @@
 import re
 
 from spanmarker_core.text.shortened import shortened
+from spanmarker_core.text.unseen import UNSEEN
 
-#: Characters that are invisible or change the text direction: control characters, directional marks and overrides,
-#: tags, unpaired surrogates. Joiners are kept for the scripts and emoji that need them.
-_UNSEEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffc"
-    "\ufffe\uffff\U000e0000-\U000e007f]"
-)
 #: Punctuation that may be markup; an underscore within a word is not.
 _MARKUP = re.compile(r"[\\`*\[\]<>|~$&]|(?<![^\W_])_|_(?![^\W_])")
 #: Beginnings of a line that Markdown reads as a heading, list, quotation, rule, fence or code.
@@ -32,7 +27,7 @@ def one_line(value: object, limit: int = 1000) -> str:
     >>> one_line("a\\n b\\u202e", 10), one_line("abcdef", 4)
     ('a b�', 'abc…')
     """
-    return shortened(_UNSEEN.sub("\ufffd", " ".join(str(value).split())), limit)
+    return shortened(UNSEEN.sub("\ufffd", " ".join(str(value).split())), limit)
 
 
 def escaped(value: object) -> Markup:

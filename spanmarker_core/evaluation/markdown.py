@@ -1,11 +1,11 @@
 """Details of an evaluation as Markdown, for a pull request; the page of `report.to_markdown` comes before them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from spanmarker_core.evaluation.report import cell
 from spanmarker_core.evaluation.scores.attributes import BUCKETS
 from spanmarker_core.evaluation.scores.error_kinds import KINDS
+from spanmarker_core.text.markdown import cell, percent, table
 from spanmarker_core.text.shortened import shortened
 
 #: Number of labels shown in the confusion matrix (the most frequent ones), and of examples of each kind of error.
@@ -32,34 +32,6 @@ def details_to_markdown(details: Mapping[str, Any]) -> str:
         _examples(details["examples"]),
     )
     return "\n".join(line for part in parts for line in (*part, ""))
-
-
-def percent(share: float | None) -> str:
-    """Format a share in percent; a dash if it is unknown.
-
-    Args:
-        share: 0 to 1; None if unknown.
-
-    >>> percent(0.12345), percent(None)
-    ('12.35', '–')
-    """
-    return "–" if share is None else f"{100 * share:.2f}"
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]], words: int = 1) -> list[str]:
-    """Return the lines of a Markdown table; all columns but the first `words` are right-aligned numbers.
-
-    Args:
-        heads: headings of the columns.
-        rows: cells, already valid Markdown.
-        words: number of text columns.
-
-    >>> table(["label", "F1"], [["PER", "90.00"]])
-    ['| label | F1 |', '|:--|--:|', '| PER | 90.00 |']
-    """
-    rule = "|".join(":--" if place < words else "--:" for place in range(len(heads)))
-    lines = (" | ".join(f"{each:,}" if type(each) is int else str(each) for each in row) for row in rows)
-    return [f"| {' | '.join(heads)} |", f"|{rule}|", *(f"| {line} |" for line in lines)]
 
 
 def _errors(errors: Mapping[str, Any]) -> list[str]:

@@ -1,11 +1,11 @@
 """Evaluation reports, as JSON values and as a Markdown page for a pull request."""
 
 import json
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict
 
 from spanmarker_core.evaluation.scores.metrics import CONVENTIONS, EvaluationResult, Scores
+from spanmarker_core.text.markdown import cell, percent
 
 #: Version 2 added the keys of `Analysis.to_json`; those of version 1 keep their meaning.
 FORMAT_VERSION = 2
@@ -46,7 +46,7 @@ def to_markdown(result: EvaluationResult, facts: Mapping[str, object]) -> str:
     lines = [
         "# Evaluation",
         "",
-        f"**F1 {_percent(result.micro.f1)}** (micro) over {result.micro.support:,} entities "
+        f"**F1 {percent(result.micro.f1)}** (micro) over {result.micro.support:,} entities "
         f"in {result.sentences:,} sentences.",
         "",
         "| | precision % | recall % | recall ceiling % | F1 % | gold | predicted | correct |",
@@ -63,7 +63,7 @@ def to_markdown(result: EvaluationResult, facts: Mapping[str, object]) -> str:
             "",
         ]
     if result.flat_ceiling < result.micro.ceiling:
-        ceiling = _percent(result.flat_ceiling)
+        ceiling = percent(result.flat_ceiling)
         lines += [
             f"Gold entities overlap: without overlaps in the output, recall is at most {ceiling} %.",
             "",
@@ -76,37 +76,9 @@ def to_markdown(result: EvaluationResult, facts: Mapping[str, object]) -> str:
 def _row(name: str, scores: Scores) -> str:
     rates = (scores.precision, scores.recall, scores.ceiling, scores.f1)
     counts = (scores.support, scores.predicted, scores.correct)
-    cells = [name, *map(_percent, rates), *(f"{count:,}" for count in counts)]
+    cells = [name, *map(percent, rates), *(f"{count:,}" for count in counts)]
     return f"| {' | '.join(cells)} |"
-
-
-def _percent(rate: float) -> str:
-    return f"{100 * rate:.2f}"
 
 
 def _fact(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def cell(text: str) -> str:
-    """Escape text for a Markdown table: on one line, without ending the cell or being interpreted as markup.
-
-    Invisible characters and those that change the text direction are spelled out.
-
-    Args:
-        text: any text.
-
-    >>> cell("a|b`\\r\\n<c>")
-    'a\\\\|b\\\\` \\\\<c\\\\>'
-    >>> cell("&lt; \\u202e")
-    '\\\\&lt; U+202E'
-    """
-    return "".join(map(_escaped, " ".join(text.split())))
-
-
-def _escaped(char: str) -> str:
-    if char in "\\`*_[]<>|~&$":
-        return f"\\{char}"
-    # Joiners belong to the spelling of some scripts.
-    hidden = unicodedata.category(char) in ("Cc", "Cf") and char not in "\u200c\u200d"
-    return f"U+{ord(char):04X}" if hidden else char

@@ -82,6 +82,7 @@ class SentenceWindows:
         packer: packer that encodes the sentences and packs them into windows.
         context: context policy of the windows.
         labels: entity labels without "O", sorted; None takes the labels that occur in the sentences.
+        summary: summary of the sentences; None computes it.
 
     Attributes:
         unreachable: number of entities of at most `entity_max_length` words that are not candidates of any window: they
@@ -94,11 +95,16 @@ class SentenceWindows:
     """
 
     def __init__(
-        self, sentences: Sequence[Sentence], packer: Packer, context: Context, labels: Sequence[str] | None = None
+        self,
+        sentences: Sequence[Sentence],
+        packer: Packer,
+        context: Context,
+        labels: Sequence[str] | None = None,
+        summary: DataSummary | None = None,
     ) -> None:
         check_distinct_sentences(sentences)
         self._sentences = sentences
-        self.summary = summarise(sentences)
+        self.summary = summarise(sentences) if summary is None else summary
         self.labels = sorted(self.summary.labels) if labels is None else list(labels)
         self.digest = sentences_digest(sentences)
         windows = pack_annotated(sentences, packer, context)

@@ -12,12 +12,12 @@ import torch
 from torch import nn
 from transformers import TrainerCallback, TrainingArguments, set_seed
 
-from spanmarker_core.bundle.config import ModelConfig, packer_of
+from spanmarker_core.bundle.config import packer_of
 from spanmarker_core.bundle.writer import check_output
 from spanmarker_core.data import Sentence
 from spanmarker_core.data.summary import DataSummary, summarise
 from spanmarker_core.errors import CoreError
-from spanmarker_core.evaluation.scores.reach import length_report, report_of
+from spanmarker_core.evaluation.scores.reach import count_flat, report_of
 from spanmarker_core.inference.loading import choose_device
 from spanmarker_core.training.checkpoints import TrainingFolder, seconds_of
 from spanmarker_core.training.collate import Examples
@@ -34,6 +34,7 @@ from spanmarker_core.training.initialise import new_model
 from spanmarker_core.training.loss import SpanLoss
 from spanmarker_core.training.settings import TrainingSettings
 from spanmarker_core.training.trainer import SpanTrainer
+from spanmarker_core.windows.packer import Packer
 
 #: Settings of speed, memory and location, which may change when a run resumes. Accumulation changes the dropout draws.
 _FREE = ("accumulation", "gradient_checkpointing", "save_steps", "report_to", "device")
@@ -81,26 +82,18 @@ def train(
             `training.no_precision`, `training.no_sharding`, `training.in_use`, `training.changed`,
             `training.bad_checkpoint`, `training.folder_not_writable`, `training.not_finite`.
     """
-    folder = TrainingFolder(output)
-    with folder:
+    with TrainingFolder(output) as folder:
         arguments = _arguments(settings, folder.path)
         say = log if rank() == 0 else _silent
         on_rank_zero(lambda: check_output(output))
         summary = _check_data(train_sentences, dev_sentences, test_sentences, say)
-        if isinstance(train_sentences, TrainingWindows):
-            report = report_of(summary, settings.entity_max_length)
-        else:
-            report = length_report(train_sentences, settings.entity_max_length)
-        say(report.to_text(tags=settings.architecture_options.output == "tags"))
-        if words := advice(report, settings):
-            say(words)
-        labels = sorted(summary.labels)
+        _report_data(train_sentences, summary, settings, say)
         set_seed(settings.seed)
-        config, network, tokenizer = new_model(encoder_path, labels, settings)
+        config, network, tokenizer = new_model(encoder_path, sorted(summary.labels), settings)
         packer = packer_of(config, tokenizer)
-        source = _windows(train_sentences, config, tokenizer, settings, say)
-        checkpoint = on_rank_zero(lambda: folder.open(_identity(source, dev_sentences, Path(encoder_path), settings)))
-        examples, model = _examples(source, settings), _loss(network, settings)
+        dataset = _as_dataset(train_sentences, summary, packer, settings, say)
+        checkpoint = on_rank_zero(lambda: folder.open(_identity(dataset, dev_sentences, Path(encoder_path), settings)))
+        examples, model = _examples(dataset, settings), _loss(network, settings)
         # Searching for unused weights slows DistributedDataParallel down, so it is enabled only if there are any.
         arguments.ddp_find_unused_parameters = world_size() > 1 and _leaves_weights_out(model, examples)
         trainer = SpanTrainer(
@@ -117,13 +110,10 @@ def train(
             model=model,
             args=arguments,
         )
-        if checkpoint is not None:
-            say(f"Going on from {checkpoint}.")
-            trainer.seconds_before = seconds_of(checkpoint)
-        steps = trainer.train(None if checkpoint is None else str(checkpoint)).global_step
+        steps = _fit(trainer, checkpoint, say)
         seconds = trainer.seconds()
 
-        def end() -> TrainingResult:
+        def export() -> TrainingResult:
             result = finish(
                 trainer.tagger(),
                 summary,
@@ -140,7 +130,7 @@ def train(
             folder.publish()
             return result
 
-        return on_rank_zero(end)
+        return on_rank_zero(export)
 
 
 def search_trainer(
@@ -172,13 +162,14 @@ def search_trainer(
     arguments.save_strategy = "no"
     arguments.load_best_model_at_end = False
     say = log if rank() == 0 else _silent
-    labels = sorted(_check_data(train_sentences, dev_sentences, (), say).labels)
+    summary = _check_data(train_sentences, dev_sentences, (), say)
+    labels = sorted(summary.labels)
     config, _, tokenizer = new_model(encoder_path, labels, settings)
-
+    packer = packer_of(config, tokenizer)
     return SpanTrainer(
         config,
-        packer_of(config, tokenizer),
-        _examples(_windows(train_sentences, config, tokenizer, settings, say), settings),
+        packer,
+        _examples(_as_dataset(train_sentences, summary, packer, settings, say), settings),
         dev_sentences,
         batch_tokens=settings.batch_tokens,
         head_learning_rate=settings.head_learning_rate,
@@ -222,24 +213,49 @@ def _labels(summary: DataSummary, split: str) -> list[str]:
     return sorted(summary.labels)
 
 
-def _windows(
+def _report_data(
     train: Sequence[Sentence] | TrainingWindows,
-    config: ModelConfig,
-    tokenizer: Any,
+    summary: DataSummary,
+    settings: TrainingSettings,
+    log: Callable[[str], None],
+) -> None:
+    """Print what the data hold for these settings, and warnings about them."""
+    limit = settings.entity_max_length
+    flat = None if isinstance(train, TrainingWindows) else count_flat(train, limit)
+    report = report_of(summary, limit, flat)
+    log(report.to_text(tags=settings.architecture_options.output == "tags"))
+    if warnings := advice(report, settings):
+        log(warnings)
+
+
+def _as_dataset(
+    train: Sequence[Sentence] | TrainingWindows,
+    summary: DataSummary,
+    packer: Packer,
     settings: TrainingSettings,
     log: Callable[[str], None],
 ) -> TrainingWindows:
+    """Return the windows to train on; of sentences, also print what can't be learned."""
     if isinstance(train, TrainingWindows):
         return train
-    source = SentenceWindows(train, packer_of(config, tokenizer), settings.shown)
-    if source.spans_of_several_labels:
-        log(f"{source.spans_of_several_labels} spans have several labels; the first by name is learned.")
-    if source.unreachable:
+    windows = SentenceWindows(train, packer, settings.shown, summary=summary)
+    if windows.spans_of_several_labels:
+        log(f"{windows.spans_of_several_labels} spans have several labels; the first by name is learned.")
+    if windows.unreachable:
         log(
-            f"{source.unreachable} entities of at most {settings.entity_max_length} words fit no window of "
+            f"{windows.unreachable} entities of at most {settings.entity_max_length} words fit no window of "
             f"{settings.max_tokens} tokens, or have no token at an edge, and can't be learned."
         )
-    return source
+    return windows
+
+
+def _fit(trainer: SpanTrainer, checkpoint: Path | None, log: Callable[[str], None]) -> int:
+    """Train, from a checkpoint if there is one, and return the number of steps."""
+    if checkpoint is None:
+        return trainer.train().global_step
+    log(f"Going on from {checkpoint}.")
+    trainer.seconds_before = seconds_of(checkpoint)
+    return trainer.train(str(checkpoint)).global_step
 
 
 def _loss(network: nn.Module, settings: TrainingSettings) -> SpanLoss:

@@ -35,7 +35,7 @@ import numpy as np
 from pipelines.engines import GIVE_UP, KEPT, TRIES, Listener, Settings, failure, refuse_memory
 from pipelines.engines.beam.failures import BEGUN, CHANGED, FAILURES
 from pipelines.errors import EXIT_CODES, PipelineError
-from pipelines.output.digest_set import DigestSet, Sizes, digests_of, pages
+from pipelines.output.digest_set import DigestSet, Sizes, chunks, digests_of
 from pipelines.output.manifest import committed_entry, is_shard_name
 from pipelines.output.plan_file import save_shards, shard_of
 from pipelines.processes.children import exit_with_parent, start
@@ -53,7 +53,7 @@ START_SECONDS = 600.0
 _POLL_SECONDS = 2.0
 _POLL_SHARE = 20  # polling takes at most 1/20 of the driver's time, however long the manifest is
 _CANCEL_SECONDS = 10.0  # time for cancelling the pipeline before its process is killed
-_PAGE = 1024
+_CHUNK = 1024
 _READERS = 16  # small files read concurrently
 _CODED = re.compile(r"\[([a-z]+\.[a-z_]+)\] ")
 
@@ -73,20 +73,20 @@ def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Liste
     """
     refuse_memory(task)
     # A unique name: a driver that was suspended while another run took over the output removes only its own list.
-    todo = _ShardQueue(task.output, f"todo-{secrets.token_hex(8)}.jsonl")
-    make_folder(todo.failures)
-    for name in list(names_in(todo.failures, ".json")):
-        remove(join(todo.failures, f"{name}.json"))
+    queue = _ShardQueue(task.output, f"todo-{secrets.token_hex(8)}.jsonl")
+    make_folder(queue.failures)
+    for name in list(names_in(queue.failures, ".json")):
+        remove(join(queue.failures, f"{name}.json"))
     with contextlib.ExitStack() as stack:
-        stack.callback(todo.remove)  # A pipeline that could not be cancelled finds no more shards to process.
-        todo.write(shards)
-        process, connection = start(_work, todo.url, task, settings, daemon=False)
+        stack.callback(queue.remove)  # A pipeline that could not be cancelled finds no more shards to process.
+        queue.write(shards)
+        process, connection = start(_work, queue.url, task, settings, daemon=False)
         stack.callback(_end, process)
-        _watch(connection, process, todo, task, listener)
+        _watch(connection, process, queue, task, listener)
         process.join(_CANCEL_SECONDS)
-        todo.end()
-        for name in list(names_in(todo.failures, BEGUN)):  # of shards that are no longer planned
-            remove(join(todo.failures, f"{name}{BEGUN}"))
+        queue.end()
+        for name in list(names_in(queue.failures, BEGUN)):  # of shards that are no longer planned
+            remove(join(queue.failures, f"{name}{BEGUN}"))
 
 
 def _end(process: BaseProcess) -> None:
@@ -110,41 +110,43 @@ class _ShardQueue:
 
     def __init__(self, output: str, name: str) -> None:
         self.url, self.failures = join(output, name), join(output, FAILURES)
+        self.sizes = Sizes.of(())  # planned size of each shard, in bytes
+        self.seen = np.zeros(0, bool)  # whether each shard was seen in the manifest
 
     def write(self, shards: Iterable[Shard]) -> None:
         """Publish the list of shards, streamed."""
         with publish(self.url) as file:
             self.sizes = Sizes.of(save_shards(file, self.url, shards))
-        self.seen = np.zeros(len(self.sizes.names), bool)  # whether each shard was seen in the manifest
+        self.seen = np.zeros(len(self.sizes.names), bool)
 
     def remove(self) -> None:
         """Remove the file."""
         with contextlib.suppress(CodedError, OSError):  # A leftover file is harmless.
             remove(self.url)
 
-    def news(self, names: Iterable[str]) -> Iterator[list[tuple[str, int]]]:
-        """Yield pages of shards from `names` that are seen for the first time, each with its planned size in bytes."""
-        for page in pages(filter(is_shard_name, names), _PAGE):
-            keys = digests_of(page)
+    def new_entries(self, names: Iterable[str]) -> Iterator[list[tuple[str, int]]]:
+        """Yield lists of shards from `names` that are seen for the first time, each with its planned size in bytes."""
+        for chunk in chunks(filter(is_shard_name, names), _CHUNK):
+            keys = digests_of(chunk)
             ours = self.sizes.names.mask(keys)
-            places = np.searchsorted(self.sizes.names.keys, keys[ours])
-            new = ~self.seen[places]
-            self.seen[places] = True
-            found = itertools.compress(itertools.compress(page, ours), new)
-            yield list(zip(found, self.sizes.sizes[places[new]].tolist(), strict=True))
+            indices = np.searchsorted(self.sizes.names.keys, keys[ours])
+            new = ~self.seen[indices]
+            self.seen[indices] = True
+            found = itertools.compress(itertools.compress(chunk, ours), new)
+            yield list(zip(found, self.sizes.sizes[indices[new]].tolist(), strict=True))
 
-    def told(self) -> tuple[int, int]:
+    def count_failures(self) -> tuple[int, int]:
         """Return the number of permanently failed shards, and the number of those whose input did not change."""
         counts = [0, 0]
         for name in names_in(self.failures, ".json"):
             counts[name.endswith(CHANGED)] += 1
         return sum(counts), counts[0]
 
-    def gave_up(self, count: int) -> PipelineError:
+    def give_up_error(self, count: int) -> PipelineError:
         """Return the error for a run that ends after GIVE_UP failures in a row; `count` shards failed in total."""
         names = itertools.islice(names_in(self.failures, ".json"), KEPT)
         reasons = {name.removesuffix(CHANGED): self._reason(name.removesuffix(CHANGED)) for name in names}
-        return failure(reasons, len(self.seen), count, gave_up=True)
+        return failure(reasons, len(self.seen), count, given_up=True)
 
     def end(self) -> None:
         """Raise `shards.failed` if any shard is missing from the manifest."""
@@ -164,7 +166,7 @@ class _ShardQueue:
         return "the runner ended without it"
 
 
-def _watch(connection: Connection, process: BaseProcess, todo: _ShardQueue, task: Task, listener: Listener) -> None:
+def _watch(connection: Connection, process: BaseProcess, queue: _ShardQueue, task: Task, listener: Listener) -> None:
     """Report finished shards to the listener until the pipeline has ended.
 
     Raises:
@@ -173,7 +175,7 @@ def _watch(connection: Connection, process: BaseProcess, todo: _ShardQueue, task
     """
     limit = TRIES * task.shard_seconds + START_SECONDS if task.shard_seconds else STALL_SECONDS
     alive, pause = time.monotonic(), _POLL_SECONDS
-    n_told = n_before = 0  # failed shards in total, and when the last shard was committed
+    n_failed = n_before = 0  # failed shards in total, and when the last shard was committed
     while True:
         kind, value = _hear(connection, process) if connection.poll(pause) else ("silence", "")
         if isinstance(value, PipelineError):
@@ -182,11 +184,11 @@ def _watch(connection: Connection, process: BaseProcess, todo: _ShardQueue, task
             listener.started({**task.machine, "runner": value})
         began = time.monotonic()
         n_new = 0
-        for page in todo.news(names_in(join(task.output, "manifest"), ".json")):
-            n_new += len(page)
+        for chunk in queue.new_entries(names_in(join(task.output, "manifest"), ".json")):
+            n_new += len(chunk)
             with ThreadPoolExecutor(_READERS) as pool:
-                entries = pool.map(committed_entry, [task.output] * len(page), [name for name, _ in page])
-                for (_, n_bytes), entry in zip(page, entries, strict=True):
+                entries = pool.map(committed_entry, [task.output] * len(chunk), [name for name, _ in chunk])
+                for (_, n_bytes), entry in zip(chunk, entries, strict=True):
                     if entry is not None:
                         listener.progressed(entry.shard, entry.counts["documents"], entry.counts["words"], n_bytes)
                         listener.finished(entry, n_bytes, "Beam")
@@ -194,14 +196,14 @@ def _watch(connection: Connection, process: BaseProcess, todo: _ShardQueue, task
             raise _broken_off(value)
         if kind == "done":
             return
-        told, failed = todo.told()
+        in_all, failed = queue.count_failures()
         now = time.monotonic()
-        if n_new or told > n_told:
-            alive, n_told = now, told
+        if n_new or in_all > n_failed:
+            alive, n_failed = now, in_all
         if n_new:
             n_before = failed
         if failed - n_before >= GIVE_UP:
-            raise todo.gave_up(told)
+            raise queue.give_up_error(in_all)
         if now - alive > limit:
             raise PipelineError("engine.stalled", engine="Beam", seconds=f"{limit:g}")
         pause = max(_POLL_SECONDS, _POLL_SHARE * (now - began))
@@ -225,8 +227,8 @@ def _hear(connection: Connection, process: BaseProcess) -> tuple[str, str | Pipe
 def _work(connection: Connection, todo: str, task: Task, settings: Settings) -> None:
     """Main function of the submitting process, which ends with the driver or on SIGTERM or SIGINT."""
     os.setsid()
-    ending, handed_in = threading.Event(), Future[Any]()
-    cancelling = threading.Thread(target=_cancel, args=(ending, handed_in, todo, task), name="cancel", daemon=True)
+    ending, submitted = threading.Event(), Future[Any]()
+    cancelling = threading.Thread(target=_cancel, args=(ending, submitted, todo, task), name="cancel", daemon=True)
     cancelling.start()
     exit_with_parent(ending.set)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -239,22 +241,22 @@ def _work(connection: Connection, todo: str, task: Task, settings: Settings) -> 
         connection.send(("refused", PipelineError("engine.not_installed", engine="beam", reason=error)))
         return
     logging.disable(logging.NOTSET)
-    last_word = submit_pipeline(connection, todo, task, settings, handed_in)
+    final_status = submit_pipeline(connection, todo, task, settings, submitted)
     if ending.is_set():
         cancelling.join()  # It ends this process.
-    connection.send(last_word)
+    connection.send(final_status)
     connection.close()
     os._exit(0)  # Beam's threads have finished their work but may not end by themselves.
 
 
-def _cancel(ending: threading.Event, handed_in: "Future[Any]", todo: str, task: Task) -> None:
+def _cancel(ending: threading.Event, submitted: "Future[Any]", todo: str, task: Task) -> None:
     """Cancel the submitted pipeline when this process must end, then end its process group. Runs in a thread.
 
     This way no late worker writes to the output during the next run.
 
     Args:
         ending: set when this process must end.
-        handed_in: running during submission, then holds the `PipelineResult`; pending if there is nothing to cancel.
+        submitted: running during submission, then holds the `PipelineResult`; pending if there is nothing to cancel.
         todo: URL of the shard list, which is removed.
         task: the shard task; provides the storage options.
     """
@@ -262,9 +264,9 @@ def _cancel(ending: threading.Event, handed_in: "Future[Any]", todo: str, task: 
     last = threading.Timer(_CANCEL_SECONDS, os.killpg, (0, signal.SIGKILL))
     last.daemon = True
     last.start()
-    if not handed_in.cancel():
+    if not submitted.cancel():
         with contextlib.suppress(Exception):  # The runner may not support it, or may have gone away.
-            handed_in.result().cancel()
+            submitted.result().cancel()
     with contextlib.suppress(Exception):  # The driver may no longer be there to remove it.
         use_options(task.storage_options)
         remove(todo)

@@ -32,7 +32,7 @@ from pipelines.errors import PipelineError
 from pipelines.output.plan_file import shard_of
 from pipelines.processes.children import cores
 from pipelines.processes.thread_limits import prepare_process
-from pipelines.shards.worker import attempt, facts
+from pipelines.shards.worker import Done, Failed, Fault, attempt, facts
 from pipelines.storage import exists, join, open_input, publish_bytes, remove, use_options
 from pipelines.task import Task
 from schemas.manifest import Entry
@@ -46,7 +46,7 @@ _CODED = re.compile(r"\[[a-z]+\.[a-z_]+\] [^\n]*")
 _LOG = re.compile(r"(DEBUG|INFO|WARNING):")
 _LAST_WORDS_SECONDS = 0.5  # time for the output of a dying process to arrive through its pipe
 _EXIT_BROKEN = 72
-_broken = False  # whether the model of this process fails on every input
+_broken = threading.Event()  # set when the model of this process fails on every input
 
 
 class ReadShards(beam.DoFn):
@@ -104,8 +104,7 @@ class TagShards(beam.DoFn):
         Raises:
             RuntimeError: an error of the job or of this process.
         """
-        global _broken
-        if _broken:  # A runner that retries in a process with a broken model must get another process.
+        if _broken.is_set():  # A runner that retries in a process with a broken model must get another process.
             os._exit(_EXIT_BROKEN)
         shard, start = shard_of(line.encode()), time.monotonic()
         begun = join(self.task.output, FAILURES, f"{shard.name}{BEGUN}")
@@ -114,25 +113,27 @@ class TagShards(beam.DoFn):
             publish_bytes(begun, b"")
             for number in range(TRIES):
                 outcome = attempt(shard, self.task, careful=ended_before or number == TRIES - 1)
-                if outcome.kind != "failed":
+                if not isinstance(outcome, Failed) or not outcome.retry or outcome.new_process:
                     break
                 _count("attempts_failed")
             remove(begun)
         except (CodedError, OSError) as error:
             raise _fault(error) from None
-        if isinstance(outcome.value, Entry):
-            _count_entry(outcome.value)
-        elif outcome.kind in ("failed", "changed"):
+        if isinstance(outcome, Fault):
+            raise _fault(outcome.error)
+        if isinstance(outcome, Done):
+            _count_entry(outcome.entry)
+        elif outcome.new_process:
+            _broken.set()
+            raise _fault(outcome.reason)
+        else:
             _count("shards_failed")
-            content = json.dumps({"shard": shard.name, "reason": str(outcome.value)}, indent=1).encode()
-            name = f"{shard.name}{CHANGED if outcome.kind == 'changed' else ''}.json"
+            content = json.dumps({"shard": shard.name, "reason": outcome.reason}, indent=1).encode()
+            name = f"{shard.name}{'' if outcome.retry else CHANGED}.json"
             try:
                 publish_bytes(join(self.task.output, FAILURES, name), content + b"\n")
             except PipelineError as error:  # for example on a full disk
                 raise _fault(error) from None
-        else:
-            _broken = outcome.kind == "broken"
-            raise _fault(outcome.value)
         Metrics.distribution(NAMESPACE, "shard_milliseconds").update(round(1000 * (time.monotonic() - start)))
 
 

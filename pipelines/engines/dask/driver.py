@@ -15,27 +15,26 @@ import asyncio
 import logging
 import pkgutil
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import dask
-from distributed import Client, Future, KilledWorker, LocalCluster
+from distributed import Client, Future, KilledWorker
 from distributed.client import FutureCancelledError
 from distributed.utils import silence_logging_cmgr
 
 from pipelines.engines import TRIES, Listener, Settings, Tries, refuse_memory
-from pipelines.engines.dask.worker import Done, attempt_here, facts_here
+from pipelines.engines.dask.scheduler import scheduler_of
+from pipelines.engines.dask.worker import Progress, attempt_here, facts_here
 from pipelines.errors import PipelineError, Terminated, describe
 from pipelines.output.manifest import committed_entry
 from pipelines.shards.model import LOAD_SECONDS
-from pipelines.shards.worker import Outcome
+from pipelines.shards.worker import Done, Fault, Outcome
 from pipelines.task import Task
-from schemas.manifest import Entry
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
@@ -46,12 +45,6 @@ IN_FLIGHT = 2
 _LOOK_SECONDS = 2.0  # between polls of the list of workers
 _PATIENCE = 60.0  # timeout in seconds for answers of the scheduler or a worker
 _CONNECT_SECONDS = 10.0
-_LOCAL_CONFIG = {
-    "distributed.scheduler.worker-ttl": "60s",
-    # A shard is given up after TRIES deaths of its worker. Dask's own count also blames shards that were only queued
-    # on that worker.
-    "distributed.scheduler.allowed-failures": 10,
-}
 
 
 def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Listener) -> None:
@@ -70,7 +63,7 @@ def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Liste
             all other shards are done, or after too many failures in a row.
     """
     refuse_memory(task)
-    with silence_logging_cmgr(logging.CRITICAL), _scheduler(settings) as address:
+    with silence_logging_cmgr(logging.CRITICAL), scheduler_of(settings) as address:
         driver = _Driver(shards, task, settings, listener, address)
         try:
             asyncio.run(_run(driver))
@@ -93,35 +86,6 @@ async def _run(driver: "_Driver") -> None:
         if here:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
             signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _scheduler(settings: Settings) -> Iterator[str]:
-    """Yield the address of a scheduler; a local one is closed with the block."""
-    if settings.scheduler:
-        yield settings.scheduler
-        return
-    with (
-        tempfile.TemporaryDirectory(prefix="spanmarker-dask-", ignore_cleanup_errors=True) as folder,
-        dask.config.set(_LOCAL_CONFIG | {"temporary-directory": folder}),
-        ExitStack() as stack,
-    ):
-        try:
-            cluster = stack.enter_context(
-                LocalCluster(
-                    n_workers=settings.workers,
-                    threads_per_worker=1,
-                    dashboard_address="127.0.0.1:0",  # any free port; Dask listens there even without a dashboard
-                    scheduler_kwargs={"dashboard": False},
-                    resources=settings.resources or None,
-                    memory_limit=0,  # --worker-memory sets the limit; Dask's own would pause workers
-                    silence_logs=logging.CRITICAL,
-                    preload=__name__,
-                )
-            )
-        except (OSError, RuntimeError) as error:
-            raise PipelineError("engine.not_started", reason=describe(error)) from error
-        yield cluster.scheduler_address
 
 
 @dataclass(slots=True)
@@ -154,6 +118,13 @@ class _Driver:
     announced: bool = False
     seen: bool = False  # whether the driver can read files that workers commit
     exhausted: bool = False
+    last_worker: float = field(default_factory=time.monotonic)  # when there was a worker
+    client: Client = field(init=False)
+    group: asyncio.TaskGroup = field(init=False)
+    topic: str = field(init=False)  # Dask topic for messages from workers
+
+    def __post_init__(self) -> None:
+        self.tries = Tries(self.listener)
 
     async def run(self) -> None:
         """Run `IN_FLIGHT` lanes of shards per worker until no shards are left."""
@@ -163,7 +134,6 @@ class _Driver:
         except (OSError, ValueError, TypeError, RuntimeError) as error:  # also raised for tls:// without certificates
             await self.client.close()
             raise PipelineError("engine.not_reached", address=self.address, reason=describe(error)) from error
-        self.tries = Tries(self.listener)
         self.topic = f"spanmarker-{self.client.id}"
         self.last_worker = time.monotonic()
         async with self.client, asyncio.TaskGroup() as self.group:
@@ -194,11 +164,12 @@ class _Driver:
         """Update the set of workers that offer the requested resources; reject other versions of the package."""
         with self._losing():
             found = (await asyncio.wait_for(self.client.scheduler.identity(), _PATIENCE))["workers"]
-        asked = self.settings.resources
+        needed = self.settings.resources
         self.workers = {
             address
             for address, worker in found.items()
-            if worker["status"] == "running" and all(worker["resources"].get(name, 0) >= asked[name] for name in asked)
+            if worker["status"] == "running"
+            and all(worker["resources"].get(name, 0) >= needed[name] for name in needed)
         }
         if self.workers:
             self.last_worker = time.monotonic()
@@ -208,7 +179,7 @@ class _Driver:
                 "engine.no_worker",
                 address=self.address,
                 seconds=f"{NO_WORKER_SECONDS:g}",
-                asked=_amounts(asked),
+                asked=_amounts(needed),
                 workers="\n".join(there[:10]) or "  none",
             )
         self.checked &= self.workers
@@ -256,12 +227,12 @@ class _Driver:
 
     async def _ask(self, workers: Iterable[str], function: Callable[..., Any], *args: Any) -> dict[str, Any]:
         """Return the result or exception of `function` for each worker that answers in time."""
-        asked = {asyncio.create_task(self._run_on(worker, function, *args)): worker for worker in workers}
-        done, late = await asyncio.wait(asked, timeout=_PATIENCE)
+        requests = {asyncio.create_task(self._run_on(worker, function, *args)): worker for worker in workers}
+        done, late = await asyncio.wait(requests, timeout=_PATIENCE)
         for request in late:
             request.cancel()
         with self._losing():
-            return {asked[request]: request.result() for request in done}
+            return {requests[request]: request.result() for request in done}
 
     async def _run_on(self, worker: str, function: Callable[..., Any], *args: Any) -> Any:
         return (await self.client.run(function, *args, workers=[worker], on_error="return"))[worker]
@@ -306,7 +277,7 @@ class _Driver:
         )
         self.under_way[number] = work, future
         try:
-            outcome, worker, done = await future
+            outcome, worker, progress = await future
         except FutureCancelledError as error:
             if work.given_up:
                 return True
@@ -322,31 +293,31 @@ class _Driver:
         finally:
             del self.under_way[number]
             future.release()
-        return await self._came_of(work, outcome, worker, done)
+        return await self._finished(work, outcome, worker, progress)
 
-    async def _came_of(self, work: _ShardInFlight, outcome: Outcome, worker: str, done: Done) -> bool:
+    async def _finished(self, work: _ShardInFlight, outcome: Outcome, worker: str, progress: Progress) -> bool:
         """Record the outcome of an attempt and return whether the shard needs no further attempt."""
         work.worker, name = worker, work.shard.name
-        if isinstance(outcome.value, CodedError):
-            raise outcome.value
-        if isinstance(outcome.value, Entry):
+        if isinstance(outcome, Fault):
+            raise outcome.error
+        if isinstance(outcome, Done):
             if not self.seen and committed_entry(self.task.output, name) is None:
                 raise PipelineError("output.not_seen", path=self.task.output, worker=worker)
             self.seen = True
             self.tries.done(name)
-            self.listener.progressed(name, *done)
-            self.listener.finished(outcome.value, work.shard.n_bytes, worker)
+            self.listener.progressed(name, *progress)
+            self.listener.finished(outcome.entry, work.shard.n_bytes, worker)
             return True
-        if outcome.kind == "changed":  # A retry would fail in the same way.
-            self.tries.never(name, outcome.value)
+        if not outcome.retry:
+            self.tries.never(name, outcome.reason)
             return True
-        if outcome.kind == "broken" and worker not in self.replaced:
+        if outcome.new_process and worker not in self.replaced:
             self.replaced.add(worker)
             # The nanny restarts the worker; without a nanny, its supervisor must do so.
             with suppress(OSError, ValueError):
                 await self.client.restart_workers([worker], timeout=_PATIENCE, raise_for_error=False)
             self.replaced.discard(worker)
-        return self._failed(work, outcome.value)
+        return self._failed(work, outcome.reason)
 
     def _nowhere(self, work: _ShardInFlight) -> bool:
         return bool(work.elsewhere) and work.elsewhere.isdisjoint(self.workers)
@@ -359,14 +330,14 @@ class _Driver:
         work.given_up = not self.tries.again(work.shard.name, reason)
         return work.given_up
 
-    def _hear(self, event: tuple[float, tuple[int, str, Done | None]]) -> None:
+    def _hear(self, event: tuple[float, tuple[int, str, Progress | None]]) -> None:
         """Handle a message from a worker: an attempt has begun, or has progressed since the last message."""
-        number, worker, done = event[1]
+        number, worker, progress = event[1]
         if number not in self.under_way:
             return
         work, future = self.under_way[number]
-        if done is not None:
-            self.listener.progressed(work.shard.name, *done)
+        if progress is not None:
+            self.listener.progressed(work.shard.name, *progress)
             return
         # Dask reassigns the shard of a dead worker, so a second start of an attempt shows that its first worker died.
         lost = work.begun and self._failed(work, f"its worker {work.worker} ended or fell silent")
@@ -380,15 +351,6 @@ class _Driver:
             yield
         except (OSError, TimeoutError) as error:
             raise PipelineError("engine.lost", address=self.address, reason=describe(error)) from error
-
-
-def dask_setup(worker: object) -> None:
-    """Ignore SIGINT, which reaches the whole process group, and leave it to the driver. Called in each local worker.
-
-    Args:
-        worker: the Dask worker; unused.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _amounts(resources: dict[str, float]) -> str:

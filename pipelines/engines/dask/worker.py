@@ -10,9 +10,9 @@ from pipelines.shards.worker import Outcome, attempt, facts
 from pipelines.task import Task
 from schemas.shards import Shard
 
-_TELL_SECONDS = 2.0  # seconds between progress messages
+_REPORT_SECONDS = 2.0  # seconds between progress messages
 
-Done = tuple[int, int, int]  # documents, words, bytes of text
+Progress = tuple[int, int, int]  # documents, words, bytes of text
 
 
 async def facts_here(task: Task) -> dict[str, str]:
@@ -27,7 +27,7 @@ async def facts_here(task: Task) -> dict[str, str]:
     return await asyncio.to_thread(facts, task)
 
 
-def attempt_here(shard: Shard, task: Task, topic: str, number: int, careful: bool) -> tuple[Outcome, str, Done]:
+def attempt_here(shard: Shard, task: Task, topic: str, number: int, careful: bool) -> tuple[Outcome, str, Progress]:
     """Attempt a shard in a Dask worker.
 
     Args:
@@ -43,17 +43,17 @@ def attempt_here(shard: Shard, task: Task, topic: str, number: int, careful: boo
     prepare_process(task.threads)
     worker = get_worker()
     key = worker.get_current_task()
-    untold, told = (0, 0, 0), time.monotonic()
+    unreported, sent_at = (0, 0, 0), time.monotonic()
 
     def progress(documents: int, words: int, n_bytes: int) -> None:
-        nonlocal untold, told
+        nonlocal unreported, sent_at
         state = worker.state.tasks.get(key)
         if state is None or state.state == "cancelled":  # The driver has ended.
             raise RuntimeError("nobody waits for this shard any more")
-        untold = untold[0] + documents, untold[1] + words, untold[2] + n_bytes
-        if time.monotonic() - told > _TELL_SECONDS:
-            worker.log_event(topic, (number, worker.address, untold))
-            untold, told = (0, 0, 0), time.monotonic()
+        unreported = unreported[0] + documents, unreported[1] + words, unreported[2] + n_bytes
+        if time.monotonic() - sent_at > _REPORT_SECONDS:
+            worker.log_event(topic, (number, worker.address, unreported))
+            unreported, sent_at = (0, 0, 0), time.monotonic()
 
     worker.log_event(topic, (number, worker.address, None))
-    return attempt(shard, task, progress, careful), worker.address, untold
+    return attempt(shard, task, progress, careful), worker.address, unreported

@@ -96,7 +96,7 @@ class Comparison:
         names = sorted(self._labels)
         first, second = self._tables(names)
         differences = over_documents_each(second, first, resamples=resamples, seed=seed)
-        told = [
+        tested = [
             {
                 "first_f1": float(micro_f1(first[group].sum(axis=0))),
                 "second_f1": float(micro_f1(second[group].sum(axis=0))),
@@ -110,8 +110,8 @@ class Comparison:
             "documents": len(self._documents),
             "sentences": self._sentences,
             "resamples": resamples,
-            "all": told[0],
-            "per_label": dict(zip(names, told[1:], strict=True)),
+            "all": tested[0],
+            "per_label": dict(zip(names, tested[1:], strict=True)),
             "entities": {label: self._outcome_counts(label) for label in names},
             "errors": {
                 name: asdict(errors.rates()) for name, errors in zip(("first", "second"), self._errors, strict=True)

@@ -140,8 +140,19 @@ def length_report(sentences: Iterable[Sentence], entity_max_length: int) -> Leng
     flat = 0
     for sentence in sentences:
         summary.add(sentence)
-        flat += len(largest_flat_subset(reachable_by_length(sentence.entities, entity_max_length)))
+        flat += count_flat([sentence], entity_max_length)
     return report_of(summary, entity_max_length, flat)
+
+
+def count_flat(sentences: Iterable[Sentence], entity_max_length: int) -> int:
+    """Return the largest number of entities within a limit that do not overlap.
+
+    Args:
+        sentences: annotated sentences.
+        entity_max_length: limit in words.
+    """
+    reachable = (reachable_by_length(sentence.entities, entity_max_length) for sentence in sentences)
+    return sum(len(largest_flat_subset(entities)) for entities in reachable)
 
 
 def report_of(summary: DataSummary, entity_max_length: int, flat: int | None = None) -> LengthReport:

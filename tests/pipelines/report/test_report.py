@@ -31,7 +31,7 @@ def storable(text):
 def values(example=NASTY, counts=None):
     if counts is None:
         counts = RunCounts(machine={"device": "cpu"}, shards=1, seconds=2.0)
-        counts.pace.add(0, 3, 300)
+        counts.throughput.add(0, 3, 300)
     facts = RunFacts(
         command={"input": [example]},
         identity={"text_column": example},

@@ -34,7 +34,8 @@ def test_a_shard_that_is_done_is_not_done_again(work, monkeypatch):
     shard, task = work
     first = attempt(shard, task)
     monkeypatch.setattr("pipelines.shards.corpus.run_shard", lambda *_: pytest.fail("it was done again"))
-    assert (attempt(shard, task).kind, attempt(shard, task).value) == ("done", first.value)
+    assert isinstance(first, worker.Done)
+    assert attempt(shard, task) == first
 
 
 @pytest.mark.parametrize("table", ["annotations", "documents", "rejects"])
@@ -43,7 +44,7 @@ def test_an_entry_without_its_files_does_not_count(work, tmp_path, table):
     attempt(shard, task)
     before = rows(tmp_path / "out", table)
     (tmp_path / "out" / table / f"{shard.name}.parquet").unlink()
-    assert attempt(shard, task).kind == "done"
+    assert isinstance(attempt(shard, task), worker.Done)
     assert rows(tmp_path / "out", table) == before
 
 
@@ -54,18 +55,18 @@ def test_an_entry_without_its_files_does_not_count(work, tmp_path, table):
 def test_another_version_or_model_is_a_fault_that_names_both(work, change, code):
     shard, task = work
     outcome = attempt(shard, replace(task, **change))
-    assert outcome.kind == "fault"
-    assert outcome.value.code == code
+    assert isinstance(outcome, worker.Fault)
+    assert outcome.error.code == code
     mine, theirs = ("0.1.0", "0.0.1") if "code" in change else (task.model_digest, "f" * 64)
-    assert mine in str(outcome.value)
-    assert theirs in str(outcome.value)
-    assert str(pickle.loads(pickle.dumps(outcome)).value) == str(outcome.value)
+    assert mine in str(outcome.error)
+    assert theirs in str(outcome.error)
+    assert str(pickle.loads(pickle.dumps(outcome)).error) == str(outcome.error)
 
 
 def test_storage_that_stumbles_may_be_tried_again(work, monkeypatch):
     shard, task = work
     monkeypatch.setattr("pipelines.shards.corpus.run_shard", lambda *_: (_ for _ in ()).throw(OSError(5, "I/O error")))
-    assert attempt(shard, task) == worker.Outcome("failed", "OSError: [Errno 5] I/O error")
+    assert attempt(shard, task) == worker.Failed("OSError: [Errno 5] I/O error")
 
 
 @pytest.mark.parametrize("code", ["output.not_writable", "output.not_readable"])
@@ -73,18 +74,18 @@ def test_an_output_out_of_reach_may_be_in_reach_elsewhere(work, monkeypatch, cod
     shard, task = work
     fault = PipelineError(code, path="out", reason="No space left on device")
     monkeypatch.setattr("pipelines.shards.corpus.run_shard", lambda *_: (_ for _ in ()).throw(fault))
-    assert attempt(shard, task) == worker.Outcome("failed", str(fault))
+    assert attempt(shard, task) == worker.Failed(str(fault))
 
 
 def test_a_model_that_leaves_no_memory_is_a_fault_that_names_both_numbers(work):
     shard, task = work
     worker.model_for.cache_clear()
     outcome = attempt(shard, replace(task, worker_bytes=100 << 20))
-    assert outcome.kind == "fault"
-    assert outcome.value.code == "worker.memory_too_small"
-    assert outcome.value.values["limit"] == "104,857,600"
-    assert int(outcome.value.values["held"].replace(",", "")) > 100 << 20
-    assert attempt(shard, replace(task, worker_bytes=100 << 30)).kind == "done"
+    assert isinstance(outcome, worker.Fault)
+    assert outcome.error.code == "worker.memory_too_small"
+    assert outcome.error.values["limit"] == "104,857,600"
+    assert int(outcome.error.values["held"].replace(",", "")) > 100 << 20
+    assert isinstance(attempt(shard, replace(task, worker_bytes=100 << 30)), worker.Done)
 
 
 def test_a_model_that_is_never_loaded_ends_its_process(tmp_path):
