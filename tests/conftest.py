@@ -148,6 +148,14 @@ def tiny(tiny_bundle):
 
 
 @pytest.fixture(scope="session")
+def encoder(tmp_path_factory) -> Path:
+    """The folder of a tiny BERT for trainings, which leave it as it is."""
+    from tests.support.training import write_encoder
+
+    return write_encoder(tmp_path_factory.mktemp("encoder") / "bert")
+
+
+@pytest.fixture(scope="session")
 def s3_server(tmp_path_factory):
     """A SeaweedFS on loopback with a bucket called `test`."""
     from tests.services.servers.seaweed import running

@@ -34,8 +34,8 @@ from spanmarker_core.training import train
 from spanmarker_core.training.initialise import encoder_packer
 from spanmarker_core.training.settings import TrainingSettings
 from tests.pipelines.browse.conftest import site
-from tests.spanmarker_core.training.test_training_resume import Losses
 from tests.support.jobs import all_rows, assert_same_annotations, assert_same_rows, rows, spanmarker, tag
+from tests.support.training import Losses
 
 OLD = Path(__file__).parent / "old_data"
 BUNDLES = sorted(path.stem for path in (OLD / "bundles").glob("*.json"))

@@ -36,8 +36,8 @@ from pipelines.shards.careful import CarefulAttempt
 from pipelines.stages.lines import DamagedFile, decompressed
 from pipelines.stages.read import batched, read_records
 from pipelines.task import Task
-from tests.spanmarker_core.training.test_initialise import write_encoder
 from tests.support.tiny import tiny_bundle
+from tests.support.training import write_encoder
 
 TEXT = "Barack Müller flew to Zürich and New York {}."
 DOCUMENTS = 12

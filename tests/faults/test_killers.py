@@ -93,7 +93,7 @@ def test_samples_that_kill_are_rejected_when_they_are_tagged(tmp_path, tiny_bund
 
 
 def test_annotated_documents_that_kill_are_rejected_alone(tmp_path):
-    from tests.spanmarker_core.training.test_initialise import write_encoder
+    from tests.support.training import write_encoder
 
     records = [
         {"id": f"d{n}", "text": "Obama flew.", "entities": [{"start": 0, "end": 5, "label": "P"}]} for n in range(150)

@@ -12,9 +12,6 @@ import psutil
 import pytest
 
 from tests.spanmarker_core.training.test_distributed import TORCHRUN
-from tests.spanmarker_core.training.test_training import encoder
-
-__all__ = ["encoder"]  # the fixture
 
 pytestmark = pytest.mark.faults
 

@@ -1,6 +1,7 @@
 """Our models against what span_marker 1.8.1 itself gave (see README.md in this folder)."""
 
 import json
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -20,6 +21,7 @@ GOLDEN = Path(__file__).parent / "golden"
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
 
 
+@cache
 def golden(family):
     return json.loads((GOLDEN / family / "golden.json").read_text(encoding="utf-8"))
 
@@ -33,13 +35,11 @@ SOME = some_by_default(
 
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory):
-    made = {}
-
+    @cache
     def bundle(family):
-        if family not in made:
-            made[family] = tmp_path_factory.mktemp("imported") / family
-            import_span_marker(GOLDEN / family, made[family])
-        return load(made[family])
+        folder = tmp_path_factory.mktemp("imported") / family
+        import_span_marker(GOLDEN / family, folder)
+        return load(folder)
 
     return bundle
 

@@ -8,7 +8,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel
 
-from spanmarker_core.architectures.registry import architecture
+from spanmarker_core.architectures.registry import ARCHITECTURES, architecture
 from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.bundle.writer import encoder_facts, save_bundle
 from spanmarker_core.models.encoders import native_position_offset
@@ -20,6 +20,8 @@ FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "distilbert")
 #: A gate that turns away about half of the words.
 GATE = {"trained": "fitted", "width": 16, "threshold": 0.5, "curve": []}
 LABELS = ["O", "location", "person", "work"]
+#: What a config has where the architecture has no markers.
+NO_MARKERS = {"start_marker_id": None, "end_marker_id": None}
 _WORDS = "the a of and in to was is flew paris london müller zürich obama barack new york he she it on for at"
 
 
@@ -94,6 +96,8 @@ def tiny_model(family: str = "bert", **overrides: object) -> tuple[ModelConfig, 
         "end_marker_id": start_marker + 1,
         "encoder": encoder_facts(encoder.config),
     }
+    if not ARCHITECTURES[overrides.get("architecture", "span_marker.v1")].options.markers:
+        values |= NO_MARKERS
     config = ModelConfig(**{**values, **overrides})
     network = architecture(config.architecture)(encoder, replace(config, gate=None))
     # Most spans and words are no entity, as in life.
@@ -103,7 +107,7 @@ def tiny_model(family: str = "bert", **overrides: object) -> tuple[ModelConfig, 
         with torch.no_grad():
             linear.bias[0] = 2.5
     if config.gate is not None:  # Last, so that the rest of the model is the same without one.
-        network.gate = Gate(encoder.config.hidden_size, config.gate["width"])
+        network.gate = Gate(encoder.config.hidden_size, config.gate["width"], config.gate.get("ends", True))
         torch.nn.init.normal_(network.gate.output.weight, std=0.5)
     return config, network.eval(), tokenizer
 

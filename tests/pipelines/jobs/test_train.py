@@ -15,7 +15,7 @@ from spanmarker_core.data import Span
 from spanmarker_core.errors import CoreError
 from spanmarker_core.windows.packer import Context
 from tests.pipelines.shards.test_annotated import LIMITS, encoder, prepare, write_sentences
-from tests.spanmarker_core.training.test_training import sentences
+from tests.support.training import sentences
 
 __all__ = ["encoder"]  # the fixture
 

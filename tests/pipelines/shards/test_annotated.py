@@ -45,9 +45,9 @@ from spanmarker_core.training import TrainingSettings
 from spanmarker_core.training.dataset import SentenceWindows, TrainingWindows
 from spanmarker_core.training.initialise import encoder_packer
 from spanmarker_core.windows.packer import Context, Packer
-from tests.spanmarker_core.training.test_training import write_encoder
 from tests.support.jobs import rows, write_jsonl
 from tests.support.tiny import tiny_tokenizer
+from tests.support.training import write_encoder
 
 LIMITS = {"max_tokens": 32, "entity_max_length": 4}
 

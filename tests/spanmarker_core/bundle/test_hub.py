@@ -159,38 +159,21 @@ def run(steps, server, home, **environment: str) -> list:
 
 
 @pytest.mark.services
-def test_pushed_and_loaded_again_in_processes_and_what_the_hub_may_say(tiny_bundle, tmp_path):
+def test_pushed_and_loaded_again_in_processes(tiny_bundle, tmp_path):
     digest = read_info(tiny_bundle).digest
     bundle = {name: (tiny_bundle / name).read_bytes() for name in FILES if (tiny_bundle / name).is_file()}
     # A repository may hold anything; only a bundle's files are taken.
     others = {"pytorch_model.bin": b"pickle", "code.py": b"raise", "deep/config.json": b"{}"}
     with hub.running() as server:
         server.commit("owner/old", others)
-        server.commit("owner/other", {"config.json": b"{}"})
-        server.commit("owner/damaged", {**bundle, "config.json": bundle["config.json"] + b" "})
-        new, old, refused = run(
-            [
-                ("push", str(tiny_bundle), "owner/new", hub.TOKEN),
-                ("push", str(tiny_bundle), "owner/old", hub.TOKEN),
-                ("push", str(tiny_bundle), "owner/refused", "hf_wrong"),
-            ],
-            server,
-            tmp_path,
+        new, old = run(
+            [("push", str(tiny_bundle), name, hub.TOKEN) for name in ("owner/new", "owner/old")], server, tmp_path
         )
         assert server.commits["owner/new"][new] == bundle
         assert server.commits["owner/old"][old] == bundle | others
-        assert refused.startswith("[hub.failed] ")
-        assert " owner/refused " in refused
-        assert "owner/refused" not in server.commits
         server.asked.clear()
-        loaded, branch, none, other, damaged = run(
-            [
-                ("load", "", "owner/old", old),
-                ("load", "", "owner/new", "main"),
-                ("load", "", "owner/none", "main"),
-                ("load", "", "owner/other", "main"),
-                ("load", "", "owner/damaged", "main"),
-            ],
+        loaded, branch, none = run(
+            [("load", "", "owner/old", old), ("load", "", "owner/new", "main"), ("load", "", "owner/none", "main")],
             server,
             tmp_path,
         )
@@ -198,9 +181,6 @@ def test_pushed_and_loaded_again_in_processes_and_what_the_hub_may_say(tiny_bund
         assert not [call for call in server.asked if call.endswith((".bin", ".py", "deep/config.json"))]
         assert none.startswith("[hub.failed] ")
         assert " owner/none " in none
-        assert other.startswith("[hub.not_a_bundle] ")
-        assert all(f" {value} " in other for value in ("owner/other", "main"))
-        assert damaged.startswith("[bundle.digest_mismatch]")
         server.asked.clear()
         steps = [("load", "", "owner/old", old), ("load", "", "owner/none", "main")]
         cached, none = run(steps, server, tmp_path, HF_HUB_OFFLINE="1")

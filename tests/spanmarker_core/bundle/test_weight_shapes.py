@@ -14,6 +14,7 @@ from spanmarker_core import load
 from spanmarker_core.bundle.reader import WEIGHTS, read_info, write_digests
 from spanmarker_core.bundle.weight_shapes import read_shapes
 from spanmarker_core.errors import CoreError, UnusableError
+from tests.support.tiny import NO_MARKERS
 
 BUNDLED = Path(spanmarker_core.__file__).parent / "default_model"
 
@@ -66,12 +67,13 @@ def changed(folder: Path, change: dict, encoder: dict) -> Path:
     config |= change
     config["encoder"] |= encoder
     if config["architecture"] != "span_marker.v1":
-        config |= {"start_marker_id": None, "end_marker_id": None, "pair_layers": None, "gate": None}
+        config |= {**NO_MARKERS, "pair_layers": None, "gate": None}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     write_digests(folder)
     return folder
 
 
+@pytest.mark.slow
 def test_numbers_beyond_the_weights_are_refused_before_anything_is_built(tmp_path):
     folders = [changed(tmp_path / str(number), *change) for number, change in enumerate(CHANGES.values())]
     done = subprocess.run(

@@ -14,11 +14,9 @@ from huggingface_hub.utils import validate_repo_id
 from markdown_it import MarkdownIt
 
 from pipelines.jobs.train import TrainJob
-from spanmarker_core.architectures.registry import ARCHITECTURES, options_of
 from spanmarker_core.bundle.reader import CARD_FACTS, read_info
 from spanmarker_core.card import card_files, model_card, read_card_facts, rewrite_card
 from spanmarker_core.card.facts import TEXTS, log_rows, scores_json
-from spanmarker_core.card.gate_curve import curve_svg
 from spanmarker_core.card.metadata import LICENCES
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.summary import SURFACE_CHARACTERS, summarise
@@ -381,11 +379,8 @@ def test_a_card_json_that_is_none_is_refused(tmp_path, content):
         read_card_facts(tmp_path)
 
 
-def test_files_beside_the_card():
-    config = tiny_model(gate=JOINT)[0]
-    assert card_files(config) == {"gate.svg": curve_svg(config.gate)}
-    assert "threshold 0.3: 7 % of the spans, 60.0% found" in curve_svg(config.gate)
-    assert json.loads(card_files(config, {"name": "ä"})[CARD_FACTS]) == {"name": "ä"}
+def test_facts_are_a_file_beside_the_card():
+    assert json.loads(card_files(CONFIG, {"name": "ä"})[CARD_FACTS]) == {"name": "ä"}
 
 
 def test_the_bundled_card_is_the_one_of_its_facts():
@@ -393,64 +388,3 @@ def test_the_bundled_card_is_the_one_of_its_facts():
     card = (bundle / "README.md").read_text(encoding="utf-8")
     assert card == model_card(read_info(bundle).config, read_card_facts(bundle))
     assert hub_problems(card) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "gate", "said"),
-    [
-        (
-            "span_marker.v1",
-            {},
-            None,
-            "of up to 4 words is classified through a pair of markers that see the text and are not",
-        ),
-        ("span_marker.v1", {"attention": "text_to_markers"}, None, "markers that see the text and are seen by it"),
-        ("span_marker.v1", {"tags": "crf", "output": "tags"}, None, "every word gets a tag, and the runs of tags are"),
-        ("span_marker.v1", {"tags": "crf"}, None, "not seen by it; tags of words were learned with it"),
-        ("dspert.v1", {"span_layers": 0}, None, "by an aggregate of the states of its tokens"),
-        ("span_ner.v1", {}, {**GATE, "ends": False}, "which words may start an entity. Only spans that begin at"),
-        ("span_ner.v1", {}, GATE, "which may end one. Only spans between two such words"),
-    ],
-)
-def test_a_card_says_how_a_model_works(name, options, gate, said):
-    markers = {} if name == "span_marker.v1" else {"start_marker_id": None, "end_marker_id": None}
-    config = replace(tiny_model("bert")[0], architecture=name, options=options, gate=gate, **markers)
-    page = model_card(config, {})
-    assert said in page
-    assert ("Markers of a Span" in page) == (name == "span_marker.v1" and "output" not in options)
-    kind = page.split("- **Model Type:** ")[1].split(" (")[0]
-    assert f"# A {kind} model\n" in page
-
-
-@pytest.mark.parametrize(
-    ("threshold", "of_tags", "of_spans"),
-    [
-        (None, "none: all that the tags make up", "none: a span is an entity if its best label is not O"),
-        (0.4, "0.4, of what the tags make up", "0.4, whatever O scores"),
-        ({"person": 0.4}, "person 0.4", "person 0.4"),
-    ],
-)
-def test_a_card_says_what_a_threshold_is_of(threshold, of_tags, of_spans):
-    config = replace(tiny_model("bert")[0], threshold=threshold)
-    overlap = "- Entities that overlap are not given: "
-    page = model_card(config, {})
-    assert f"- **Score Threshold:** {of_spans}\n" in page
-    assert f"{overlap}of those the one with the higher score is." in page
-    page = model_card(replace(config, options={"tags": "crf", "output": "tags"}), {})
-    assert f"- **Score Threshold:** {of_tags}\n" in page
-    assert f"{overlap}a word has one tag." in page
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_a_card_tells_of_its_architecture_and_cites_its_paper(name):
-    options = options_of(name, {})
-    markers = {} if options.markers else {"start_marker_id": None, "end_marker_id": None}
-    told = {"group": 64} if name == "pl_marker.v1" else {}
-    config = tiny_model("bert", architecture=name, options=told, **markers)[0]
-    settings = {"architecture": name, "epochs": 3, "options": told}
-    page = model_card(replace(config, facts={"settings": settings}), {})
-    kind = page.split("This is a ")[1].split(" model for")[0]
-    assert f"- **Model Type:** {kind} ({name})" in page
-    assert ("Markers of a Span" in page) == options.markers
-    assert page.count("- **Paper:** ") == page.count("author = {") >= 1
-    assert ("[options]\ngroup = 64" in page) == ("**Option group:** 64" in page) == bool(told)

@@ -140,24 +140,16 @@ def test_what_a_bundle_keeps_comes_back():
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("name", "value"),
     [
-        {"words": None},
-        {"words": 10},
-        {"words": True},
-        {"entities": 0},
-        {"entities": 1e9},
-        {"blocks": 1},
-        {"dispersion": "1"},
-        {"dispersion": float("nan")},
-        {"dispersion": -1},
-        {"block_words": 500},
-        {"gate": 3},
-        {"selected": 1},
+        *(("words", value) for value in (None, 10, True)),
+        *(("entities", value) for value in (0, 1e9)),
+        *(("dispersion", value) for value in ("1", float("nan"), -1)),
+        *(("blocks", 1), ("block_words", 500), ("gate", 3), ("selected", 1)),
     ],
 )
-def test_what_is_no_density_is_none(change):
-    assert DevDensity.from_json({**DEV.to_json(), **change}) is None
+def test_what_is_no_density_is_none(name, value):
+    assert DevDensity.from_json({**DEV.to_json(), name: value}) is None
     assert DevDensity.from_json(None) is None
     assert DevDensity.from_json([]) is None
 

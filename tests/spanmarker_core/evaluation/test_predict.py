@@ -9,19 +9,16 @@ from spanmarker_core.evaluation.predict import predict
 from spanmarker_core.evaluation.scores.curves import FLOOR
 from tests.support.tiny import GATE, tiny_bundle
 
+TEXTS = """Barack Obama flew to Paris
+he was in New York and she was in London
+the
+it is on for at Zürich
+Müller flew to London of York
+Obama was he
+"""
 DATA = [
     Sentence(f"d{number // 3}", number % 3, words.split(), [])
-    for number, words in enumerate(
-        [
-            "Barack Obama flew to Paris",
-            "he was in New York and she was in London",
-            "the",
-            "it is on for at Zürich",
-            "Müller flew to London of York",
-            "Obama was he",
-            "the a of and in to was is " * 8,
-        ]
-    )
+    for number, words in enumerate([*TEXTS.splitlines(), "the a of and in to was is " * 8])
 ]
 
 
@@ -36,12 +33,7 @@ def model(request, tmp_path_factory):
         "span_marker": {},
         "gated": {"gate": GATE},
         "all_labels": {"decoder": "all.v1", "threshold": {"person": 0.2, "work": 0.1}},
-        "seq_ner": {
-            "architecture": "seq_ner.v1",
-            "options": {"tags": "softmax"},
-            "start_marker_id": None,
-            "end_marker_id": None,
-        },
+        "seq_ner": {"architecture": "seq_ner.v1", "options": {"tags": "softmax"}},
     }[request.param]
     return load(tiny_bundle(tmp_path_factory.mktemp("bundle") / request.param, **options))
 

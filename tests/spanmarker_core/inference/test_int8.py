@@ -62,9 +62,9 @@ def test_other_devices_are_refused(tiny):
     assert "meta" in str(caught.value)
 
 
-@pytest.mark.parametrize("sentences", [6, pytest.param(50, marks=pytest.mark.slow)])
-def test_the_bundled_model_finds_the_same_but_for_a_few(sentences):
-    words = [json.loads(line)["tokens"] for line in TEST.read_text(encoding="utf-8").splitlines()[:sentences]]
+@pytest.mark.slow
+def test_the_bundled_model_finds_the_same_but_for_a_few():
+    words = [json.loads(line)["tokens"] for line in TEST.read_text(encoding="utf-8").splitlines()[:20]]
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing deprecated
@@ -73,7 +73,7 @@ def test_the_bundled_model_finds_the_same_but_for_a_few(sentences):
             found[dtype] = {(i, e.label, e.word_start, e.word_end): e.score for i, row in enumerate(rows) for e in row}
     exact, rounded = found["float32"], found["int8"]
     shared = exact.keys() & rounded.keys()
-    assert len(exact) > sentences
+    assert len(exact) > 20
     assert 2 * len(shared) / (len(exact) + len(rounded)) > 0.95
     moved = np.array([abs(exact[key] - rounded[key]) for key in shared])
     assert 0 < np.median(moved) < 0.03

@@ -135,7 +135,8 @@ def test_coded_errors(tiny):
         with pytest.raises(CoreError) as caught:
             call()
         assert caught.value.code == code
-        assert pickle.loads(pickle.dumps(caught.value)).code == code
+        again = pickle.loads(pickle.dumps(caught.value))  # errors cross processes
+        assert (str(again), again.code, again.values) == (str(caught.value), code, caught.value.values)
 
 
 def test_takes_any_iterable(tiny):
@@ -147,10 +148,10 @@ def test_a_small_call_is_quick(tiny):
     tiny.tag_text(["warm"])
     took = []
     for _ in range(10):
-        began = time.monotonic()
+        began = time.process_time()
         tiny.tag_text(["Obama flew to Paris."])
-        took.append(time.monotonic() - began)
-    assert min(took) < 0.1  # the others may have waited for a busy machine
+        took.append(time.process_time() - began)
+    assert min(took) < 0.1
 
 
 @pytest.mark.parametrize(

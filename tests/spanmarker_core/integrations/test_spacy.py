@@ -34,9 +34,14 @@ def entities(spans):
     return [(span.label_, span.start_char, span.end_char) for span in spans]
 
 
+def given(found):
+    """The same of the model's own entities."""
+    return [(e.label, e.char_start, e.char_end) for e in found]
+
+
 def test_entities_are_the_models(tiny_bundle, tiny):
     doc = pipeline(tiny_bundle)(TEXT)
-    expected = [(e.label, e.char_start, e.char_end) for e in tiny.tag_text([TEXT])[0]]
+    expected = given(tiny.tag_text([TEXT])[0])
     assert entities(doc.ents) == entities(doc.spans["spanmarker"]) == expected
     assert len(expected) > 2
     scores = [e.score for e in tiny.tag_text([TEXT])[0]]
@@ -86,7 +91,7 @@ def test_sentences_of_an_earlier_component_are_used(tiny_bundle, tiny):
     nlp.add_pipe("spanmarker", config={"model": str(tiny_bundle)})
     doc = nlp(TEXT)
     bounds = [(sent.start_char, sent.end_char) for sent in doc.sents]
-    expected = [(e.label, e.char_start, e.char_end) for e in tiny.tag_text([TEXT], sentences=[bounds])[0]]
+    expected = given(tiny.tag_text([TEXT], sentences=[bounds])[0])
     assert entities(doc.ents) == expected
     assert expected
     assert all(len(span) <= 2 and span.start // 2 == (span.end - 1) // 2 for span in doc.ents)
@@ -106,10 +111,8 @@ def test_a_document_of_both_kinds_in_one_batch(tiny_bundle):
 def test_overlapping_entities_are_in_spans_and_the_best_in_ents(tiny_bundle, tiny):
     nlp = pipeline(tiny_bundle, decoder="all.v1", spans_key="all")
     doc = nlp(TEXT)
-    assert entities(doc.spans["all"]) == [
-        (e.label, e.char_start, e.char_end) for e in tiny.tag_text([TEXT], decoder="all.v1")[0]
-    ]
-    assert entities(doc.ents) == [(e.label, e.char_start, e.char_end) for e in tiny.tag_text([TEXT])[0]]
+    assert entities(doc.spans["all"]) == given(tiny.tag_text([TEXT], decoder="all.v1")[0])
+    assert entities(doc.ents) == given(tiny.tag_text([TEXT])[0])
     assert nlp.get_pipe("spanmarker").counts["not_in_ents"] == len(doc.spans["all"]) - len(doc.ents) > 0
 
 
@@ -139,7 +142,7 @@ def test_entities_off_the_tokens_are_counted_and_none_is_lost(tiny_bundle, tiny,
     assert component.counts["entities"] == 2 * len(found)
     spans = doc.spans["spanmarker"]
     if alignment == "strict":
-        assert entities(spans) == [(e.label, e.char_start, e.char_end) for e in found if e not in off]
+        assert entities(spans) == given(e for e in found if e not in off)
     else:
         assert len(spans) == len(found)
         assert all(s.start_char <= e.char_start < e.char_end <= s.end_char for s, e in zip(spans, found, strict=True))
@@ -159,7 +162,7 @@ def test_earlier_entities_stay_unless_told_otherwise(tiny_bundle):
 
 def test_the_models_context_is_kept(tmp_path, tiny_bundle):
     contextual = write(tmp_path / "contextual", context=Context("document"))
-    expected = [(e.label, e.char_start, e.char_end) for e in load(contextual).tag_text([TEXT])[0]]
+    expected = given(load(contextual).tag_text([TEXT])[0])
     assert entities(pipeline(contextual)(TEXT).ents) == expected
     with pytest.warns(CoreWarning, match=r"context\.differs"):
         assert entities(pipeline(tiny_bundle, context="document")(TEXT).ents) == expected

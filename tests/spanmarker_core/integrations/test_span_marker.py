@@ -14,6 +14,17 @@ from spanmarker_core import load
 from spanmarker_core.errors import CoreError
 from spanmarker_core.integrations.span_marker import import_span_marker
 from spanmarker_core.windows.packer import Context
+from tests.support.damage import (
+    bin_holds,
+    config_says,
+    edit,
+    edit_encoder,
+    encoder_says,
+    index_is,
+    weights_are,
+    without,
+    write,
+)
 
 GOLDEN = Path(__file__).parents[2] / "parity" / "golden"
 
@@ -21,11 +32,6 @@ GOLDEN = Path(__file__).parents[2] / "parity" / "golden"
 @pytest.fixture
 def copy(tmp_path):
     return shutil.copytree(GOLDEN / "electra", tmp_path / "checkpoint")
-
-
-def edit(path: Path, **changes):
-    values = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**values, **changes}), encoding="utf-8")
 
 
 def refused(source, tmp_path) -> CoreError:
@@ -49,17 +55,7 @@ def test_what_a_bundle_keeps(copy, tmp_path, monkeypatch):
     assert "tiny-electra" not in (tmp_path / "bundle" / "config.json").read_text(encoding="utf-8")
 
 
-def test_bin_and_safetensors_give_one_model(copy, tmp_path):
-    import_span_marker(copy, tmp_path / "first")
-    weights = load_file(copy / "model.safetensors")
-    torch.save(weights, copy / "pytorch_model.bin")
-    (copy / "model.safetensors").unlink()
-    import_span_marker(copy, tmp_path / "second")
-    assert (tmp_path / "first" / "digests.json").read_text() == (tmp_path / "second" / "digests.json").read_text()
-
-
-def test_weights_in_several_files(copy, tmp_path):
-    import_span_marker(copy, tmp_path / "first")
+def in_several_files(copy):
     weights = load_file(copy / "model.safetensors")
     (copy / "model.safetensors").unlink()
     names = sorted(weights)
@@ -67,7 +63,13 @@ def test_weights_in_several_files(copy, tmp_path):
     for file, members in parts.items():
         save_file({name: weights[name] for name in members}, copy / file)
     where = {name: file for file, members in parts.items() for name in members}
-    (copy / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}), encoding="utf-8")
+    index_is({"weight_map": where})(copy)
+
+
+@pytest.mark.parametrize("stored", [bin_holds(), in_several_files])
+def test_however_weights_are_stored_it_is_one_model(copy, tmp_path, stored):
+    import_span_marker(copy, tmp_path / "first")
+    stored(copy)
     import_span_marker(copy, tmp_path / "second")
     assert (tmp_path / "first" / "digests.json").read_text() == (tmp_path / "second" / "digests.json").read_text()
 
@@ -77,64 +79,9 @@ def test_a_pickle_that_would_run_code_is_refused(copy, tmp_path):
         def __reduce__(self):
             return Path.touch, (tmp_path / "attacked",)
 
-    torch.save({"classifier.weight": Attack()}, copy / "pytorch_model.bin")
-    (copy / "model.safetensors").unlink()
+    bin_holds({"classifier.weight": Attack()})(copy)
     assert refused(copy, tmp_path).code == "checkpoint.not_span_marker"
     assert not (tmp_path / "attacked").exists()
-
-
-def test_no_outside_label(copy, tmp_path):
-    edit(copy / "config.json", id2label={"0": "X", "1": "LOC", "2": "ORG", "3": "PER"})
-    assert refused(copy, tmp_path).code == "checkpoint.no_outside_label"
-
-
-def weights_are(change):
-    def damage(folder):
-        weights = load_file(folder / "model.safetensors")
-        change(weights)
-        save_file(weights, folder / "model.safetensors")
-
-    return damage
-
-
-def edit_encoder(folder, **changes):
-    encoder = json.loads((folder / "config.json").read_text(encoding="utf-8"))["encoder"]
-    edit(folder / "config.json", encoder={**encoder, **changes})
-
-
-def index_is(content):
-    def damage(folder):
-        (folder / "model.safetensors.index.json").write_text(json.dumps(content), encoding="utf-8")
-
-    return damage
-
-
-def bin_holds(value):
-    def damage(folder):
-        (folder / "model.safetensors").unlink()
-        torch.save(value, folder / "pytorch_model.bin")
-
-    return damage
-
-
-def without(*names):
-    def damage(folder):
-        for name in names:
-            (folder / name).unlink()
-
-    return damage
-
-
-def write(name, text):
-    return lambda folder: (folder / name).write_text(text, encoding="utf-8")
-
-
-def config_says(**changes):
-    return lambda folder: edit(folder / "config.json", **changes)
-
-
-def encoder_says(**changes):
-    return lambda folder: edit_encoder(folder, **changes)
 
 
 def tokenizer_says(**changes):
@@ -215,6 +162,7 @@ def test_refused_with_the_reason(copy, tmp_path, damage, says):
 @pytest.mark.parametrize(
     ("damage", "code"),
     [
+        (config_says(id2label={"0": "X", "1": "LOC", "2": "ORG", "3": "PER"}), "checkpoint.no_outside_label"),
         (encoder_says(model_type="deberta-v2"), "encoder.no_position_ids"),
         (encoder_says(is_decoder=True), "encoder.no_position_ids"),
         (config_says(entity_max_length=10_000), "encoder.entity_too_long"),

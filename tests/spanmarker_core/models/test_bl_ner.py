@@ -5,72 +5,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from seqeval.metrics.sequence_labeling import get_entities
 
-from spanmarker_core import load
 from spanmarker_core.architectures.options import BlNerOptions, SeqNerOptions, read_options
 from spanmarker_core.architectures.registry import ARCHITECTURES, options_of
 from spanmarker_core.bundle.config import packer_of
 from spanmarker_core.bundle.config_checks import check_config
 from spanmarker_core.errors import CoreError, UnusableError
 from spanmarker_core.inference.tagger import Tagger
-from spanmarker_core.models.probe import check_states
-from spanmarker_core.spans.candidates import candidate_spans
 from spanmarker_core.spans.decoding import select_pairs
 from spanmarker_core.training.fit_gate import fit_gate
 from spanmarker_core.windows.packer import Context
-from tests.spanmarker_core.models.test_model import SENTENCES, batch_of
-from tests.support.tiny import GATE, LABELS, tiny_bundle, tiny_model
-
-#: Settings whose entities come from tags, and those that carry a head beside their spans.
-TAGGED = [
-    ("seq_ner.v1", {}),
-    ("seq_ner.v1", {"tags": "crf"}),
-    ("bl_ner.v1", {"output": "tags"}),
-    ("bl_ner.v1", {"output": "tags", "tags": "crf"}),
-    ("span_marker.v1", {"output": "tags", "tags": "crf"}),
-]
-BUNDLED = [
-    ("bl_ner.v1", {}),
-    ("bl_ner.v1", {"tags": "crf", "representation": "boundary"}),
-    ("span_ner.v1", {"tags": "softmax"}),
-    ("span_marker.v1", {"tags": "crf"}),
-]
-WITH_EMPTY = [*SENTENCES, ["New", "\u2063", "York", "\u2063", "of"]]
-NO_MARKERS = {"start_marker_id": None, "end_marker_id": None}
+from tests.spanmarker_core.models.networks import SENTENCES, TAGGED, WITH_EMPTY, batch_of, case, made
+from tests.spanmarker_core.models.test_tags import bio
+from tests.support.tiny import GATE, tiny_model
 
 
-def setup(architecture, options, **overrides):
-    config, network, tokenizer = tiny_model(architecture=architecture, options=options, **overrides)
-    if network.tags is not None and network.tags.crf is not None:
-        torch.nn.init.normal_(network.tags.crf.transitions, std=0.5)
-    return config, network, packer_of(config, tokenizer)
-
-
-def bio_spans(tags):
-    """(first, last, type) of one sentence's tags, word by word."""
-    found = []
-    for word, tag in enumerate(tags):
-        if tag == 0:
-            continue
-        kind, inside = divmod(tag - 1, 2)
-        if inside and found and found[-1][1:] == (word - 1, kind):
-            found[-1] = (found[-1][0], word, kind)
-        else:
-            found.append((word, word, kind))
-    return found
-
-
-def test_spans_of_tags_by_hand():
-    found = bio_spans([1, 2, 4, 0, 4, 3])
-    assert found == [(0, 1, 0), (2, 2, 1), (4, 4, 1), (5, 5, 1)]
-
-
-@pytest.mark.parametrize(("architecture", "options"), TAGGED)
+@pytest.mark.parametrize("case", TAGGED, ids=str)
 @pytest.mark.parametrize("context", ["sentence", "document", "block"])
-def test_tags_give_the_spans_that_can_be_candidates(architecture, options, context):
+def test_tags_give_the_spans_that_can_be_candidates(case, context):
     """One sentence at a time: best tags of the words with a token, joined, but for what goes on from before a cut;
     those kept that are a candidate, whatever their own scores say."""
-    config, network, packer = setup(architecture, options, entity_max_length=3, labels=["work", "O", "person"])
+    config, network, packer = case.build(entity_max_length=3, labels=["work", "O", "person"])
     windows = packer.pack(packer.encode_words(WITH_EMPTY), Context(context))
     batch = batch_of(windows, config)
     with torch.no_grad():
@@ -85,11 +41,11 @@ def test_tags_give_the_spans_that_can_be_candidates(architecture, options, conte
         emissions = scores.tags[words].double()
         chain = np.array([0, len(words)])
         tags = emissions.argmax(-1) if head.crf is None else head.crf.best(emissions, chain)
-        for first, last, kind in bio_spans(tags.tolist()):
+        for kind, first, last in get_entities([bio(tag) for tag in tags.tolist()]):
             row = rows.get((words[first], words[last]))
             goes_on = first == 0 and windows.word_index[start] > 0 and tags[0] % 2 == 0
             if row is not None and not goes_on:
-                expected.append((row, [0, 2][kind]))
+                expected.append((row, {"LOC": 0, "PER": 2}[kind]))
     assert list(zip(scores.kept.tolist(), scores.labels.tolist(), strict=True)) == expected
     assert len(expected) > 5
     assert torch.isfinite(scores.logits).all()
@@ -105,10 +61,10 @@ def test_tags_give_the_spans_that_can_be_candidates(architecture, options, conte
 @pytest.mark.parametrize("kind", ["softmax", "crf"])
 def test_entities_end_with_their_sentence_and_belong_to_the_window_of_their_first_word(kind, context):
     """A head that tags every word I-work finds each sentence whole; those of up to 7 words of the own ones are kept."""
-    config, network, packer = setup("seq_ner.v1", {"tags": kind}, entity_max_length=7, max_tokens=40)
+    config, network, packer = case("seq_ner.v1", {"tags": kind}).build(entity_max_length=7, max_tokens=40)
     with torch.no_grad():
         network.tags.output.weight.zero_()
-        network.tags.output.bias.copy_(torch.nn.functional.one_hot(torch.tensor(6), 7))
+        network.tags.output.bias.copy_(10 * torch.nn.functional.one_hot(torch.tensor(6), 7))
     data = [[word] * n for word, n in (("a", 7), ("the", 8), ("of", 1), ("x", 60), ("in", 3))]
     windows = packer.pack(packer.encode_words(data), Context(context))
     batch = batch_of(windows, config)
@@ -160,7 +116,7 @@ def test_an_entity_at_a_cut_comes_back_whole_or_not_at_all(kind, words, first, e
 
 
 def test_probability_of_softmax_tags_is_their_product():
-    config, network, packer = setup("seq_ner.v1", {}, entity_max_length=3)
+    config, network, packer = case("seq_ner.v1").build(entity_max_length=3)
     batch = batch_of(packer.pack(packer.encode_words(SENTENCES), Context()), config)
     with torch.no_grad():
         scores = network(batch)
@@ -172,46 +128,10 @@ def test_probability_of_softmax_tags_is_their_product():
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("architecture", "options"), [*TAGGED, *BUNDLED])
-def test_batch_composition_changes_nothing(architecture, options):
-    config, network, packer = setup(architecture, options)
-    windows = packer.pack(packer.encode_words(WITH_EMPTY), Context("document"))
-    order = np.random.default_rng(0).permutation(len(windows))
-    offsets = candidate_spans(windows, config.entity_max_length).offsets
-    with torch.no_grad():
-        whole = network(batch_of(windows, config))
-        alone = [network(batch_of(windows.take(order[i : i + 1]), config)) for i in range(len(order))]
-    found = {}
-    for window, scores in zip(order, alone, strict=True):
-        rows = np.arange(len(scores.logits)) if scores.kept is None else scores.kept
-        found |= dict(zip((rows + offsets[window]).tolist(), scores.logits, strict=True))
-    rows = np.arange(len(whole.logits)) if whole.kept is None else whole.kept
-    assert sorted(found) == rows.tolist()
-    torch.testing.assert_close(torch.stack([found[row] for row in rows.tolist()]), whole.logits, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize(("architecture", "options"), [*TAGGED, *BUNDLED])
-def test_gradient_reaches_every_parameter(architecture, options):
-    config, network, packer = setup(architecture, options)
-    network.train()
-    batch = batch_of(packer.pack(packer.encode_words(SENTENCES), Context()), config)
-    scores = network(batch)
-    tags = torch.arange(len(scores.tags)) % 7
-    chains = np.repeat(np.arange(len(batch.runs) - 1), np.diff(batch.runs))
-    loss = scores.logits.square().sum() + network.tags.loss(scores.tags, tags, chains)
-    loss.backward()
-    without = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
-    assert without == []
-    assert scores.labels is None
-    # Of the spans all are scored in training, but by a model that has none to score.
-    assert len(scores.logits) == (0 if architecture == "seq_ner.v1" else len(batch.spans))
-    assert (scores.kept is None) == (architecture != "seq_ner.v1")
-
-
-@pytest.mark.parametrize(("architecture", "options"), [("span_marker.v1", {}), ("span_ner.v1", {})])
-def test_a_head_of_tags_leaves_the_spans_as_they_are(architecture, options):
-    config, network, packer = setup(architecture, options)
-    bundled_config, bundled, _ = setup(architecture, {**options, "tags": "crf"})
+@pytest.mark.parametrize("architecture", ["span_marker.v1", "span_ner.v1"])
+def test_a_head_of_tags_leaves_the_spans_as_they_are(architecture):
+    config, network, packer = made(architecture=architecture)
+    bundled_config, bundled, _ = made({"tags": "crf"}, architecture=architecture)
     weights = dict(network.state_dict())
     own = {name: weight for name, weight in bundled.state_dict().items() if name.startswith("tags.")}
     bundled.load_state_dict({**weights, **own})
@@ -227,7 +147,7 @@ def test_defaults_are_the_papers():
     assert read_options(BlNerOptions, {}) == BlNerOptions(
         tags="softmax", output="spans", representation="hybrid", word="max", width_size=50, mlp_layers=1, mlp_size=None
     )
-    _, network, _ = setup("bl_ner.v1", {})
+    _, network, _ = case("bl_ner.v1").build()
     assert network.classifier.in_features == 4 * 32 + 50
 
 
@@ -245,10 +165,9 @@ def test_options_that_do_not_fit_are_refused(architecture, options, reason):
         options_of(architecture, options)
 
 
-@pytest.mark.parametrize(("architecture", "options"), TAGGED)
-def test_a_gate_is_refused_where_it_would_have_no_spans_to_choose(architecture, options):
-    markers = {} if ARCHITECTURES[architecture].options.markers else NO_MARKERS
-    config, _, _ = setup(architecture, options, **markers)
+@pytest.mark.parametrize("case", TAGGED, ids=str)
+def test_a_gate_is_refused_where_it_would_have_no_spans_to_choose(case):
+    config, _, _ = case.build()
     check_config(config)
     with pytest.raises(UnusableError, match="no spans are scored that it could choose from"):
         check_config(replace(config, gate=GATE))
@@ -276,30 +195,16 @@ def test_labels_that_a_model_chose_are_the_candidates():
         assert labels.tolist() == chosen[expected].tolist()
 
 
-@pytest.mark.parametrize(("architecture", "options"), TAGGED)
-def test_tags_are_decoded_flat_and_not_otherwise(architecture, options):
-    markers = {} if ARCHITECTURES[architecture].options.markers else NO_MARKERS
-    config, network, tokenizer = tiny_model(architecture=architecture, options=options, **markers)
-    tagger = Tagger(config, packer_of(config, tokenizer), network, torch.device("cpu"))
+@pytest.mark.parametrize("case", TAGGED, ids=str)
+def test_tags_are_decoded_flat_and_not_otherwise(case):
+    config, network, packer = case.build()
+    tagger = Tagger(config, packer, network, torch.device("cpu"))
     assert tagger.tag_words(SENTENCES, decoder="flat.v1") == tagger.tag_words(SENTENCES)
     for decoder in ("nested.v1", "all.v1"):
         with pytest.raises(CoreError, match=r"call\.flat_tags"):
             tagger.tag_words(SENTENCES, decoder=decoder)
         with pytest.raises(UnusableError, match="decoder is"):
             check_config(replace(config, decoder=decoder))
-
-
-@pytest.mark.parametrize(("architecture", "options"), [*TAGGED, *BUNDLED])
-def test_a_stored_model_tags_as_it_did(architecture, options, tmp_path):
-    markers = {} if ARCHITECTURES[architecture].options.markers else NO_MARKERS
-    # The same weights again: a tiny model is always the same.
-    config, network, tokenizer = tiny_model(architecture=architecture, options=options, **markers)
-    path = tiny_bundle(tmp_path / "model", architecture=architecture, options=options, **markers)
-    expected = Tagger(config, packer_of(config, tokenizer), network, torch.device("cpu")).tag_words(WITH_EMPTY)
-    found = load(path).tag_words(WITH_EMPTY)
-    assert found == expected
-    assert sum(map(len, found)) > 3
-    assert {entity.label for sentence in found for entity in sentence} <= set(LABELS) - {"O"}
 
 
 def test_a_tagger_takes_the_labels_of_tags_or_a_threshold():
@@ -314,26 +219,5 @@ def test_a_tagger_takes_the_labels_of_tags_or_a_threshold():
     assert tagger.work["scored_candidates"] == tagger.work["candidates"] == 0 < tagger.work["tokens"]
 
 
-@pytest.mark.parametrize(("architecture", "options"), [*TAGGED[1::2], *BUNDLED])
-def test_a_new_model_passes_the_probe(architecture, options):
-    config, network, tokenizer = tiny_model(architecture=architecture, options=options)
-    check_states(network, tokenizer, config.prefix, config.suffix)
-
-
 def test_sequence_options_name_their_head():
     assert read_options(SeqNerOptions, {}) == SeqNerOptions(tags="softmax", output="tags")
-
-
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
-
-@needs_gpu
-@pytest.mark.parametrize(("architecture", "options"), [*TAGGED, *BUNDLED])
-def test_gpu_equals_cpu(architecture, options):
-    config, network, packer = setup(architecture, options)
-    batch = batch_of(packer.pack(packer.encode_words(WITH_EMPTY), Context("document")), config)
-    with torch.no_grad():
-        here = network(batch)
-        there = network.cuda()(batch.to(torch.device("cuda")))
-    torch.testing.assert_close(there.logits.cpu(), here.logits, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(there.tags.cpu(), here.tags, atol=1e-4, rtol=1e-4)

@@ -20,49 +20,21 @@ from spanmarker_core.bundle.writer import save_bundle
 from spanmarker_core.errors import UnusableError
 from spanmarker_core.inference.int8 import Int8Linear
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.models.dspert import DSpERT, over_sequences
+from spanmarker_core.models.dspert import DSpERT
 from spanmarker_core.models.encoders import encoder_layers, native_position_offset
 from spanmarker_core.models.probe import check_states
 from spanmarker_core.spans.candidates import Spans
 from spanmarker_core.windows.packer import Context
+from tests.spanmarker_core.models.networks import DSPERT_OPTIONS, SENTENCES, batch_of, dense_encoder, windows_of
+from tests.spanmarker_core.models.networks import made as made_of
 from tests.spanmarker_core.models.test_aggregation import naive
 from tests.spanmarker_core.models.test_encoder_families import WORK, small
-from tests.spanmarker_core.models.test_model import SENTENCES, batch_of, dense_encoder
-from tests.support.tiny import FAMILIES, GATE, tiny_model, tiny_tokenizer
+from tests.support.tiny import FAMILIES, GATE, NO_MARKERS, tiny_model, tiny_tokenizer
 from tests.support.variants import some_by_default
 
-NO_MARKERS = {"start_marker_id": None, "end_marker_id": None}
-#: What differs in what the layers do, each once.
-KINDS = [
-    {},
-    {"share_weights": True},
-    {"span_layers": 1, "aggregation": "additive"},
-    {"span_layers": 1, "share_weights": True, "lstm": 0},
-    {"aggregation": "multiplicative", "lstm": 0, "ffn": 0},
-    {"aggregation": "mean", "width_size": 0},
-    {"span_layers": 0},
-    {"span_layers": 0, "lstm": 0, "ffn": 0, "width_size": 0, "aggregation": "multiplicative"},
-]
 
-
-def setup(options, family="bert", **overrides):
-    sizes = {"lstm": 16, "ffn": 12, "width_size": 5}
-    options = {**sizes, **options}
-    config, network, tokenizer = tiny_model(
-        family, architecture="dspert.v1", options=options, **NO_MARKERS, **overrides
-    )
-    torch.manual_seed(11)
-    with torch.no_grad():
-        # Apart from the encoder, as after training.
-        for part in [] if network.span_transformer is None else [network.span_transformer]:
-            for weight in part.parameters():
-                weight += 0.1 * torch.randn_like(weight)
-    return config, network, packer_of(config, tokenizer)
-
-
-def windows_of(packer, sentences=SENTENCES):
-    """Windows in which words have one and several tokens, of a sentence and its neighbours."""
-    return packer.pack(packer.encode_words(sentences), Context("document", 1, 1))
+def made(options, family="bert", **fields):
+    return made_of(options, family, "dspert.v1", **fields)
 
 
 def layer_inputs(encoder, text: torch.Tensor, offset: int) -> tuple[list[torch.Tensor], torch.Tensor]:
@@ -174,9 +146,9 @@ def reference(network: DSpERT, config, batch: Batch, block=bert_block, layers=No
     return torch.stack(z).float()
 
 
-@pytest.mark.parametrize("options", KINDS, ids=str)
+@pytest.mark.parametrize("options", DSPERT_OPTIONS, ids=str)
 def test_equals_the_equations_span_by_span(options):
-    config, network, packer = setup(options)
+    config, network, packer = made(options)
     batch = batch_of(windows_of(packer), config)
     with torch.no_grad():
         found, expected = network(batch).logits, reference(network, config, batch)
@@ -185,13 +157,13 @@ def test_equals_the_equations_span_by_span(options):
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{}, {"share_weights": True, "span_layers": 1}], ids=str)
+@pytest.mark.parametrize("options", some_by_default([{}, {"share_weights": True, "span_layers": 1}], [{}]), ids=str)
 @pytest.mark.parametrize("family", [*FAMILIES, "roberta-prelayernorm", "xlm-roberta-xl", "ernie"])
 def test_equals_the_encoders_own_layers_under_a_mask(family, options):
     if family in FAMILIES:
-        config, network, packer = setup(options, family)
+        config, network, packer = made(options, family)
     else:
-        config, _, packer = setup(options)
+        config, _, packer = made(options)
         encoder = small(family, config.encoder["vocab_size"])
         config = replace(config, encoder=encoder.config.to_dict(), position_offset=2)
         torch.manual_seed(1)
@@ -238,7 +210,7 @@ def test_by_hand():
                 for layer in encoder.encoder.layer:
                     layer.attention.self.value.weight.fill_(1), layer.attention.output.dense.weight.fill_(1)
                 encoder.embeddings.word_embeddings.weight.copy_(torch.tensor([[0.0], [1.0], [2.0], [6.0]]))
-            config, _, _ = setup({})
+            config, _, _ = made({})
             options = {"lstm": 0, "ffn": 0, "width_size": 0, "span_layers": span_layers, "share_weights": share}
             network = DSpERT(encoder, replace(config, options=options)).eval()
             first, last = np.array(list(values)).T
@@ -251,56 +223,20 @@ def test_by_hand():
             assert features[:, 0].tolist() == pytest.approx(list(values.values()))
 
 
-def test_sequences_by_hand():
-    """Rows 0, 2 and 3 are one sequence, row 1 another, row 4 a third."""
-    torch.manual_seed(0)
-    lstm, states = torch.nn.LSTM(4, 3, bidirectional=True), torch.randn(5, 4)
-    found = over_sequences(lstm, states, np.array([7, 1, 7, 7, 0]))
-    for rows in ([0, 2, 3], [1], [4]):
-        expected = torch.stack(lstm_steps(lstm, [states[row] for row in rows]))
-        torch.testing.assert_close(found[rows], expected)
-        torch.testing.assert_close(lstm(states[rows])[0], expected)
-
-
-@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
-@pytest.mark.parametrize("options", [{}, {"lstm": 0}, {"span_layers": 0}], ids=str)
-def test_chunks_change_nothing(options, size):
-    config, network, packer = setup(options)
-    batch = batch_of(windows_of(packer), config)
-    with torch.no_grad():
-        torch.testing.assert_close(network(batch, spans_a_chunk=size).logits, network(batch).logits, atol=1e-5, rtol=0)
-
-
 def test_chunks_end_with_windows_where_spans_depend_on_each_other():
-    _, network, _ = setup({})
+    _, network, _ = made({})
     offsets = np.array([0, 5, 5, 9, 30, 30])
     spans = Spans(offsets, *4 * [np.zeros(30, np.int64)])
     assert list(network.chunks(spans, 10)) == [(0, 9), (9, 30)]
     assert list(network.chunks(spans, 1)) == [(0, 5), (5, 9), (9, 30)]
     assert list(network.chunks(spans, 100)) == [(0, 30)]
-    _, network, _ = setup({"lstm": 0})
+    _, network, _ = made({"lstm": 0})
     assert list(network.chunks(spans, 10)) == [(0, 10), (10, 20), (20, 30)]
-
-
-@pytest.mark.parametrize("options", KINDS, ids=str)
-def test_what_else_is_in_a_batch_changes_nothing(options):
-    config, network, packer = setup(options)
-    # Block context: windows that are there for several sentences.
-    windows = packer.pack(packer.encode_words([s[:9] for s in SENTENCES * 3]), Context("block"))
-    spans = batch_of(windows, config).spans
-    assert len(windows) > 2
-    assert len(np.unique(windows.word_sentence)) > len(windows)
-    with torch.no_grad():
-        whole = network(batch_of(windows, config)).logits
-        for order in (np.arange(len(windows))[::-1], *np.arange(len(windows))[:, None]):
-            part = network(batch_of(windows.take(order), config)).logits
-            expected = torch.cat([whole[spans.offsets[i] : spans.offsets[i + 1]] for i in order])
-            torch.testing.assert_close(part, expected, atol=1e-5, rtol=0)
 
 
 def test_an_lstm_runs_over_the_spans_of_its_sentence_alone():
     """A window for two sentences is as two, but for what the text sees: so with the text's own layers taken out."""
-    config, network, packer = setup({"span_layers": 1})
+    config, network, packer = made({"span_layers": 1})
     apart = [["the", "city", "of", "London"], ["he", "was", "in", "Paris"]]
     both = batch_of(packer.pack(packer.encode_words(apart), Context("block")), config)
     each = batch_of(packer.pack(packer.encode_words(apart), Context()), config)
@@ -312,46 +248,9 @@ def test_an_lstm_runs_over_the_spans_of_its_sentence_alone():
         torch.testing.assert_close(network(both).logits, network(each).logits, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("options", KINDS, ids=str)
-def test_gradient_reaches_every_parameter(options):
-    config, network, packer = setup(options)
-    network.train()
-    network(batch_of(windows_of(packer), config)).logits.square().sum().backward()
-    without = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
-    assert without == []
-
-
-@pytest.mark.parametrize("options", KINDS, ids=str)
-def test_every_parameter_has_a_part_where_no_span_climbs(options):
-    config, network, packer = setup(options)
-    network.train()
-    batch = batch_of(packer.pack(packer.encode_words([["a"]]), Context()), config)
-    network(batch).logits.sum().backward()
-    assert [name for name, p in network.named_parameters() if p.grad is None] == []
-    none = batch_of(packer.pack(packer.encode_words([["\u2063"]]), Context()), config)
-    for mode in (True, False):
-        assert network.train(mode)(none).logits.shape == (0, len(config.labels))
-
-
-@pytest.mark.parametrize("options", KINDS, ids=str)
-def test_recomputed_states_give_the_same_gradients(options):
-    config, network, packer = setup(options)
-    batch = batch_of(windows_of(packer, SENTENCES[:3]), config)
-    network.train()
-    gradients = []
-    for recompute in (False, True):
-        network.checkpoint_spans = recompute
-        network.zero_grad()
-        torch.manual_seed(2)
-        network(batch, spans_a_chunk=20).logits.square().sum().backward()
-        gradients.append([p.grad.clone() for p in network.parameters()])
-    for plain, recomputed in zip(*gradients, strict=True):
-        torch.testing.assert_close(plain, recomputed)
-
-
 def test_a_texts_states_are_let_go_with_it():
     """At once and not when circles are looked for, as they are most of a training's memory."""
-    config, network, packer = setup({})
+    config, network, packer = made({})
     batch = batch_of(windows_of(packer), config)
     text = network.encode_text(batch)
     states = weakref.ref(text.inputs[1][0])
@@ -365,7 +264,7 @@ def test_a_texts_states_are_let_go_with_it():
 
 @pytest.mark.parametrize("share", [False, True])
 def test_weights_are_copies_of_the_encoders_or_its_own(share):
-    _, network, _ = tiny_model("bert", architecture="dspert.v1", options={"share_weights": share}, **NO_MARKERS)
+    _, network, _ = tiny_model("bert", architecture="dspert.v1", options={"share_weights": share})
     learning = {id(weight) for weight in network.pretrained_weights()}
     spans = [p for name, p in network.named_parameters() if name.startswith("span_transformer.")]
     own = list(network.encoder.encoder.layer.parameters())
@@ -374,15 +273,6 @@ def test_weights_are_copies_of_the_encoders_or_its_own(share):
     for copied, weight in zip(spans, own, strict=not share):
         assert torch.equal(copied, weight)
         assert copied.data_ptr() != weight.data_ptr()
-
-
-def test_the_gate_only_leaves_out():
-    config, network, packer = setup({"lstm": 0}, gate=GATE)
-    batch = batch_of(windows_of(packer), config)
-    with torch.no_grad():
-        every, some = network(batch), network(batch, 0.5)
-    assert 0 < len(some.kept) < len(batch.spans)
-    torch.testing.assert_close(some.logits, every.logits[some.kept], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -416,7 +306,7 @@ SHALLOW = {"albert", "esmc", "eurobert", "gte", "jina_embeddings_v3", "nomic_ber
 def test_every_other_kind_of_encoder_has_a_span_transformer(family):
     tokenizer = tiny_tokenizer("bert")
     encoder = small(family, tokenizer.get_vocab_size())
-    config = replace(setup({})[0], position_offset=native_position_offset(encoder), prefix=[2], suffix=[3])
+    config = replace(made({})[0], position_offset=native_position_offset(encoder), prefix=[2], suffix=[3])
     for options in ({}, {"span_layers": 0}):
         if options or family not in SHALLOW:
             check_states(DSpERT(encoder, replace(config, options=options)), tokenizer, config.prefix, config.suffix)
@@ -431,7 +321,7 @@ def test_every_other_kind_of_encoder_has_a_span_transformer(family):
     ],
 )
 def test_encoders_without_layers_for_spans_are_refused_but_for_shallow_models(family, more, reason):
-    config = replace(setup({})[0], position_offset=0)
+    config = replace(made({})[0], position_offset=0)
     encoder = small(family, 200, **more)
     options = {"span_layers": 3} if family == "bert" else {}
     with pytest.raises(UnusableError, match=reason):
@@ -441,7 +331,7 @@ def test_encoders_without_layers_for_spans_are_refused_but_for_shallow_models(fa
 
 @pytest.mark.parametrize("options", [{}, {"share_weights": True}, {"span_layers": 0}], ids=str)
 def test_a_bundle_is_the_model(options, tmp_path):
-    config, network, _ = setup(options)
+    config, network, _ = made(options)
     tokenizer = tiny_model("bert")[2]
     check_states(network, tokenizer, config.prefix, config.suffix)
     save_bundle(tmp_path / "bundle", config, network, tokenizer, card="# tiny\n")
@@ -471,7 +361,7 @@ def test_work_grows_as_the_paper_says():
     for longest in (2, 4, 8, 16):
         work = []
         for span_layers in (0, 1):
-            config, network, packer = setup(
+            config, network, packer = made(
                 {"span_layers": span_layers, "lstm": 0}, entity_max_length=longest, max_tokens=70
             )
             batch = batch_of(packer.pack(packer.encode_words([["a"] * n_words]), Context()), config)

@@ -5,6 +5,7 @@ have its loss, its gradients and its scores after the step.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,35 +15,21 @@ from transformers import AutoConfig, AutoModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from spanmarker_core import load
-from spanmarker_core.bundle.config import ModelConfig, packer_of
+from spanmarker_core.bundle.config import packer_of
 from spanmarker_core.bundle.writer import encoder_facts, save_bundle
 from spanmarker_core.errors import CoreError, UnusableError
 from spanmarker_core.models.encoders import check_encoder, native_position_offset
 from spanmarker_core.models.span_marker import SpanMarkerModel
-from spanmarker_core.training.initialise import new_model, special_tokens
-from spanmarker_core.windows.packer import Context
-from tests.spanmarker_core.models.test_model import SENTENCES, batch_of, dense_encoder, dense_logits
-from tests.spanmarker_core.training.test_initialise import SETTINGS, write_encoder
-from tests.support.tiny import LABELS, tiny_tokenizer
+from spanmarker_core.training.initialise import new_model
+from tests.spanmarker_core.models.dense_reference import dense_logits
+from tests.spanmarker_core.models.networks import SENTENCES, batch_of, dense_encoder, windows_of
+from tests.support.tiny import LABELS, tiny_model, tiny_tokenizer
+from tests.support.training import SETTINGS, write_encoder
 from tests.support.variants import some_by_default
 
 WORK = (
-    "albert",
-    "bert",
-    "camembert",
-    "data2vec-text",
-    "distilbert",
-    "electra",
-    "ernie",
-    "esmc",
-    "eurobert",
-    "gte",
-    "jina_embeddings_v3",
-    "nomic_bert",
-    "roberta",
-    "roberta-prelayernorm",
-    "roc_bert",
-    "xlm-roberta",
+    *("albert", "bert", "camembert", "data2vec-text", "distilbert", "electra", "ernie", "esmc", "eurobert", "gte"),
+    *("jina_embeddings_v3", "nomic_bert", "roberta", "roberta-prelayernorm", "roc_bert", "xlm-roberta"),
     "xlm-roberta-xl",
 )
 
@@ -90,21 +77,9 @@ def small(family, vocabulary, **more):
 
 def model_of(family):
     tokenizer = tiny_tokenizer("bert")
-    start = tokenizer.get_vocab_size()
-    encoder = small(family, start + 2)
-    prefix, suffix = special_tokens(tokenizer)
-    config = ModelConfig(
-        labels=LABELS,
-        entity_max_length=4,
-        max_tokens=48,
-        position_offset=native_position_offset(encoder),
-        prefix=prefix,
-        suffix=suffix,
-        unknown_id=tokenizer.token_to_id("[UNK]"),
-        start_marker_id=start,
-        end_marker_id=start + 1,
-        encoder=encoder_facts(encoder.config),
-    )
+    encoder = small(family, tokenizer.get_vocab_size() + 2)
+    facts = {"position_offset": native_position_offset(encoder), "encoder": encoder_facts(encoder.config)}
+    config = replace(tiny_model()[0], **facts)
     torch.manual_seed(8)
     return config, SpanMarkerModel(encoder, config).eval(), tokenizer
 
@@ -116,8 +91,7 @@ FAMILIES = some_by_default(WORK, ["bert", "distilbert", "electra", "eurobert", "
 @pytest.mark.parametrize("family", FAMILIES)
 def test_one_step_of_training_is_that_of_the_dense_reference(family):
     config, network, tokenizer = model_of(family)
-    packer = packer_of(config, tokenizer)
-    batch = batch_of(packer.pack(packer.encode_words(SENTENCES), Context("document", 1, 1)), config)
+    batch = batch_of(windows_of(packer_of(config, tokenizer)), config)
     dense = dense_encoder(network, config)
     targets = torch.arange(len(batch.spans)) % len(LABELS)
     losses, gradients = [], []

@@ -7,7 +7,7 @@ from transformers import AutoModel
 
 from spanmarker_core.errors import CoreError
 from spanmarker_core.training.initialise import new_model
-from tests.spanmarker_core.models.test_span_marker_options import SETTINGS, write_encoder
+from tests.support.training import SETTINGS, write_encoder
 
 
 @pytest.mark.parametrize(

@@ -6,35 +6,24 @@ import numpy as np
 import pytest
 import torch
 
-from spanmarker_core import load
 from spanmarker_core.bundle.config_checks import check_config
-from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import UnusableError
-from spanmarker_core.evaluation.evaluate import evaluate
-from spanmarker_core.training import train
-from tests.spanmarker_core.models.test_model import batch_of, dense_encoder
-from tests.spanmarker_core.models.test_span_marker_options import (
-    SETTINGS,
-    WORDS,
-    dense_logits,
-    figure_mask,
-    made,
-    windows_of,
-    write_encoder,
-)
-from tests.support.tiny import FAMILIES, GATE, tiny_model
-from tests.support.variants import pairs
+from tests.spanmarker_core.models.dense_reference import dense_logits, figure_mask
+from tests.spanmarker_core.models.networks import LONG, batch_of, dense_encoder, made, masked, windows_of
+from tests.support.tiny import FAMILIES, tiny_model
 
 
-def both(options=None, family="bert", **overrides):
+def both(options=None, family="bert"):
     """A PL-Marker and a span-marker of the same weights."""
-    config, network, packer = made(options or {}, family, "pl_marker.v1", **overrides)
-    _, plain, _ = made({"text_features": True}, family, **overrides)
+    config, network, packer = made(options, family, "pl_marker.v1", **LONG)
+    _, plain, _ = made({"text_features": True}, family, **LONG)
     plain.load_state_dict(network.state_dict())
     return config, network, plain, packer
 
 
-@pytest.mark.parametrize(("family", "group"), pairs(FAMILIES, [3, 1, 128, 200]))
+@pytest.mark.parametrize(
+    ("family", "group"), [*((family, 3) for family in FAMILIES), *(("bert", group) for group in (1, 128, 200))]
+)
 def test_scores_are_those_of_span_marker(family, group):
     config, network, plain, packer = both({"group": group}, family)
     batch = batch_of(windows_of(packer), config)
@@ -49,7 +38,7 @@ def test_scores_are_those_of_span_marker(family, group):
 
 def test_equals_one_padded_row_a_group():
     """As PL-Marker lays it out: text to 60 tokens, 2 · 5 markers, one mask; a sample at a time."""
-    config, network, packer = made({"group": 5}, architecture="pl_marker.v1")
+    config, network, packer = made({"group": 5}, architecture="pl_marker.v1", **LONG)
     encoder, batch = dense_encoder(network, config), batch_of(windows_of(packer), config)
     first, last = (torch.from_numpy(x).long() for x in (batch.spans.first_token, batch.spans.last_token))
     rows = []
@@ -66,9 +55,9 @@ def test_equals_one_padded_row_a_group():
             positions[0, 60 : 60 + s], positions[0, 65 : 65 + s] = first[group], last[group]
             seen = torch.eye(70, dtype=torch.bool)
             seen[torch.tensor(real)[:, None], torch.tensor(real)] = figure_mask("paired", t, s)
-            mask = torch.where(seen, 0.0, torch.finfo(torch.float32).min)[None, None]
             with torch.no_grad():
-                states = encoder(input_ids=ids, position_ids=positions, attention_mask=mask).last_hidden_state[0]
+                output = encoder(input_ids=ids, position_ids=positions, attention_mask=masked(seen))
+            states = output.last_hidden_state[0]
             parts = states[60 : 60 + s], states[65 : 65 + s], states[first[group]], states[last[group]]
             rows.append(torch.cat(parts, dim=-1))
     with torch.no_grad():
@@ -94,47 +83,6 @@ def test_its_cost_is_a_padded_sample_a_group():
     assert counts["plain"] == len(batch.token_ids) + 2 * n_spans.sum()
 
 
-@pytest.mark.parametrize("size", [1, 100, 300, 10_000])
-def test_chunks_change_nothing(size):
-    config, network, packer = made({"group": 8}, architecture="pl_marker.v1")
-    batch = batch_of(windows_of(packer), config)
-    with torch.no_grad():
-        torch.testing.assert_close(network(batch, spans_a_chunk=size).logits, network(batch).logits, atol=1e-5, rtol=0)
-
-
-def test_batch_composition_and_order_change_nothing():
-    config, network, packer = made({}, architecture="pl_marker.v1")
-    windows = windows_of(packer)
-    offsets = batch_of(windows, config).spans.offsets
-    with torch.no_grad():
-        whole = network(batch_of(windows, config)).logits
-        for members in ([3], [4, 1], [2, 0, 3, 1]):
-            part = network(batch_of(windows.take(np.array(members)), config)).logits
-            expected = torch.cat([whole[offsets[i] : offsets[i + 1]] for i in members])
-            torch.testing.assert_close(part, expected, atol=1e-5, rtol=0)
-
-
-def test_a_gate_only_leaves_out():
-    config, network, packer = made({"group": 4}, architecture="pl_marker.v1", gate=GATE)
-    batch = batch_of(windows_of(packer), config)
-    with torch.no_grad():
-        every, some = network(batch), network(batch, 0.5)
-    assert 0 < len(some.kept) < len(batch.spans)
-    torch.testing.assert_close(some.logits, every.logits[some.kept], atol=1e-5, rtol=0)
-
-
-def test_gradient_reaches_every_parameter():
-    config, network, packer = made({}, architecture="pl_marker.v1")
-    network.train()
-    batch = batch_of(windows_of(packer), config)
-    network(batch).logits.square().sum().backward()
-    without = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
-    assert without == []
-    network.zero_grad()
-    network(replace(batch, spans=batch.spans.take(np.zeros(0, np.int64)))).logits.sum().backward()
-    assert [name for name, p in network.named_parameters() if p.grad is None] == []
-
-
 @pytest.mark.parametrize(
     ("options", "overrides", "reason"),
     [
@@ -147,14 +95,3 @@ def test_refuses_what_it_has_not(options, overrides, reason):
     config, _, _ = tiny_model()
     with pytest.raises(UnusableError, match=reason):
         check_config(replace(config, architecture="pl_marker.v1", options=options, **overrides))
-
-
-def test_learns_is_stored_and_tags_as_it_did(tmp_path):
-    """Gold that lies in the first sentence's words, and the markers start from [MASK] and "entity"."""
-    path = write_encoder(tmp_path / "encoder", "bert")
-    data = [Sentence(f"d{number}", 0, words, [Span(0, 1, "person")]) for number, words in enumerate(WORDS)]
-    settings = SETTINGS.replace(architecture="pl_marker.v1", options={"group": 64}, max_tokens=24, epochs=15)
-    result = train(data, data, path, tmp_path / "bundle", settings, log=lambda line: None)
-    model = load(tmp_path / "bundle")
-    assert evaluate(model, data) == result.dev
-    assert result.dev.micro.f1 == 1.0

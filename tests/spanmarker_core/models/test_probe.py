@@ -11,16 +11,15 @@ from transformers.models.electra.modeling_electra import ElectraEmbeddings
 
 from spanmarker_core.errors import CoreError
 from spanmarker_core.integrations.span_marker import import_span_marker
-from spanmarker_core.models import network as network_module
 from spanmarker_core.models import probe, span_marker
 from spanmarker_core.models.encoders import native_position_offset
 from spanmarker_core.models.probe import check_states
 from spanmarker_core.models.span_marker import SpanMarkerModel
-from spanmarker_core.training import initialise as training_encoder
 from spanmarker_core.training.initialise import new_model
-from tests.spanmarker_core.training.test_initialise import LABELS, SETTINGS, write_encoder
 from tests.support.tiny import tiny_encoder, tiny_model, tiny_tokenizer
+from tests.support.training import SETTINGS, write_encoder
 
+LABELS = ["location", "person"]
 GOLDEN = Path(__file__).parents[2] / "parity" / "golden"
 ESM = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "pad_token_id": 1}
 
@@ -51,18 +50,6 @@ def test_and_when_a_checkpoint_is_imported(tmp_path, monkeypatch):
     with pytest.raises(CoreError, match=r"encoder.not_independent.* ElectraModel"):
         import_span_marker(GOLDEN / "electra", tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
-
-
-def test_mobilebert_would_be_found_if_its_config_were_not_known(tmp_path, monkeypatch):
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-    sizes |= {"embedding_size": 24, "intra_bottleneck_size": 32, "true_hidden_size": 32, "vocab_size": 240}
-    torch.manual_seed(3)
-    model = AutoModel.from_config(AutoConfig.for_model("mobilebert", **sizes, normalization_type="layer_norm"))
-    path = write_encoder(tmp_path / "encoder", model=model)
-    for module in (network_module, training_encoder):
-        monkeypatch.setattr(module, "check_encoder", lambda encoder: None)
-    with pytest.raises(CoreError, match=r"encoder.not_independent.* MobileBertModel"):
-        new_model(path, LABELS, SETTINGS)
 
 
 def test_markers_that_are_placed_by_their_turn_are_found(monkeypatch):

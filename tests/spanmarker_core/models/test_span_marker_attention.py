@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from spanmarker_core.architectures.options import ATTENTIONS
 from spanmarker_core.arrays.ragged import ragged_offsets
-from spanmarker_core.models.attention import MarkerPass, Rows, TextPass
 from spanmarker_core.models.batch import Batch
-from spanmarker_core.models.joint import JointPass, SampledSpans, Sampling, sample_starts
+from spanmarker_core.models.joint import SampledSpans, Sampling, sample_starts
 from spanmarker_core.spans.candidates import Spans
-from tests.spanmarker_core.models.test_span_marker_options import JOINT, figure_mask, made, three_tokens_two_spans
+from tests.spanmarker_core.models.dense_reference import figure_mask
+from tests.spanmarker_core.models.networks import made
 
 #: A window of three tokens, T, and two spans, markers S and E each. A row says what the item sees: TTT SE SE.
 BY_HAND = {
@@ -28,31 +28,6 @@ BY_HAND = {
 def by_hand(attention):
     rows = [BY_HAND[attention][name] for name in ("T", "T", "T", "S1", "E1", "S2", "E2")]
     return torch.tensor([[int(character) for character in row.replace(" ", "")] for row in rows])
-
-
-def seen_by(attend, start, n_seen):
-    """What items see, found by attention alike to all of it: each seen item's value has a place of its own."""
-    zeros, value = torch.zeros(n_seen, 1, 7), torch.eye(7)[start : start + n_seen, None]
-    shares = attend(zeros, zeros, value, 1.0, 0.0)[:, 0]
-    assert torch.allclose(shares.sum(-1), torch.ones(len(shares)))
-    return (shares > 0).int()
-
-
-@pytest.mark.parametrize("attention", ATTENTIONS)
-def test_masks_by_hand(attention):
-    batch, device = three_tokens_two_spans(), torch.device("cpu")
-    if attention in JOINT:
-        samples = SampledSpans(batch, batch.spans, 0, 2, Sampling(attention, 2))
-        mask = samples.mask(device)
-        assert mask[0].int().tolist() == by_hand(attention).tolist()
-        seen = seen_by(JointPass(Rows(np.array([7]), 1, device), mask).attend, 0, 7)
-    else:
-        text = TextPass(Rows(np.array([3]), 1, device))
-        of_text = seen_by(text.attend, 0, 3)
-        itself, partner = (int(by_hand(attention)[3, place]) for place in (3, 4))
-        markers = MarkerPass(text, (0, 1), Rows(np.array([4]), 1, device), itself=itself == 1, partner=partner == 1)
-        seen = torch.cat([of_text, seen_by(markers.attend, 3, 4)])
-    assert seen.tolist() == by_hand(attention).tolist()
 
 
 def test_figure_mask_by_hand():

@@ -1,7 +1,6 @@
 """SpanNER by hand and against one span at a time; SmartSpanner is it with a gate of heads."""
 
 from dataclasses import replace
-from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,32 +11,14 @@ from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModel
 
 from spanmarker_core.architectures.options import SpanNerOptions, read_options
-from spanmarker_core.bundle.config import packer_of
 from spanmarker_core.bundle.writer import encoder_facts
 from spanmarker_core.errors import UnusableError
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.span_ner import SpanNerModel
 from spanmarker_core.spans.candidates import Spans
 from spanmarker_core.windows.packer import Context
-from tests.spanmarker_core.models.test_model import SENTENCES, batch_of
-from tests.support.tiny import GATE, tiny_model
-
-REPRESENTATIONS = ("boundary", "pooling", "hybrid")
-OPTIONS = [
-    {"representation": representation, "word": word, "mlp_layers": layers, "width_size": 5}
-    for representation, word, layers in product(REPRESENTATIONS, ("max", "edges"), (1, 2))
-    if (representation, word) != ("pooling", "max")  # refused: it has no edges
-]
-#: Words of no token too, within spans.
-WITH_EMPTY = [*SENTENCES, ["New", "\u2063", "York", "\u2063", "\u2063", "London"]]
-
-
-def setup(family="bert", **overrides):
-    config, network, tokenizer = tiny_model(family, architecture="span_ner.v1", **overrides)
-    torch.nn.init.normal_(network.widths.weight, std=0.5)
-    if network.hidden is not None:
-        torch.nn.init.normal_(network.hidden.weight, std=0.1)
-    return config, network, packer_of(config, tokenizer)
+from tests.spanmarker_core.models.networks import SPAN_NER_OPTIONS, WITH_EMPTY, batch_of, made, windows_of
+from tests.support.tiny import tiny_model
 
 
 def by_hand(options):
@@ -123,10 +104,17 @@ def naive_features(network, batch, states):
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_equals_one_span_at_a_time(options):
-    config, network, packer = setup(options=options)
-    batch = batch_of(packer.pack(packer.encode_words(WITH_EMPTY), Context("document", 1, 1)), config)
+@pytest.mark.parametrize(
+    ("options", "family"),
+    [
+        *((options, "bert") for options in SPAN_NER_OPTIONS),
+        *(({"representation": "hybrid", "mlp_size": 12}, family) for family in ("roberta", "distilbert")),
+    ],
+    ids=str,
+)
+def test_equals_one_span_at_a_time(options, family):
+    config, network, packer = made(options, family, "span_ner.v1")
+    batch = batch_of(windows_of(packer, WITH_EMPTY), config)
     with torch.no_grad():
         expected = network.classifier(naive_features(network, batch, network.encode_text(batch).states))
         found = network(batch).logits
@@ -151,53 +139,11 @@ def test_equals_one_span_at_a_time_for_any_words(data):
     assert len(found) == len(batch.spans)
 
 
-HYBRID = setup(options=OPTIONS[-3])
-
-
-@pytest.mark.parametrize("options", OPTIONS[::3], ids=str)
-@pytest.mark.parametrize("spans", [1, 7, 64])
-def test_chunks_change_nothing(spans, options):
-    config, network, packer = setup(options=options)
-    batch = batch_of(packer.pack(packer.encode_words(WITH_EMPTY), Context("document")), config)
-    with torch.no_grad():
-        torch.testing.assert_close(network(batch, spans_a_chunk=spans).logits, network(batch).logits, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("options", OPTIONS[1::4], ids=str)
-def test_batch_composition_changes_nothing(options):
-    config, network, packer = setup(options=options)
-    windows = packer.pack(packer.encode_words(WITH_EMPTY), Context("document"))
-    order = np.random.default_rng(0).permutation(len(windows))
-    with torch.no_grad():
-        together = network(batch_of(windows.take(order), config)).logits
-        alone = [network(batch_of(windows.take(order[i : i + 1]), config)).logits for i in range(len(order))]
-    torch.testing.assert_close(torch.cat(alone), together, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("checkpoint", [False, True])
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_gradient_reaches_every_parameter(options, checkpoint):
-    config, network, packer = setup(options=options)
-    network.train()
-    network.checkpoint_spans = checkpoint
-    batch = batch_of(packer.pack(packer.encode_words(SENTENCES), Context()), config)
-    network(batch, spans_a_chunk=30).logits.square().sum().backward()
-    without = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
-    assert without == []
-
-
-@pytest.mark.parametrize("options", OPTIONS[::3], ids=str)
-def test_no_spans_give_every_weight_a_gradient_of_zeros(options):
-    config, network, packer = setup(options=options)
-    batch = batch_of(packer.pack(packer.encode_words([["\u2063"]]), Context()), config)
-    logits = network.train()(batch).logits
-    assert logits.shape == (0, len(config.labels))
-    logits.sum().backward()
-    assert [name for name, p in network.named_parameters() if p.grad is None] == []
+HYBRID = made(SPAN_NER_OPTIONS[-3], architecture="span_ner.v1")
 
 
 def test_lengths_beyond_the_limit_share_the_last_embedding():
-    config, network, packer = setup(options={"mlp_layers": 1})
+    config, network, packer = made({"mlp_layers": 1}, architecture="span_ner.v1")
     windows = packer.pack(packer.encode_words([["a", "of", "the", "in", "and", "to"]]), Context())
     batch = batch_of(windows, replace(config, entity_max_length=6))
     text = network.encode_text(batch)
@@ -206,33 +152,6 @@ def test_lengths_beyond_the_limit_share_the_last_embedding():
     lengths = batch.spans.last_word - batch.spans.first_word
     for length, row in zip(lengths.tolist(), features, strict=True):
         torch.testing.assert_close(row[-50:], network.widths.weight[min(length, 3)])
-
-
-def test_smartspanner_is_a_gate_that_only_leaves_out():
-    """With a gate of heads, spans at the words that pass score as without; ends never matter."""
-    config, network, packer = setup(gate={**GATE, "ends": False})
-    network = SpanNerModel(network.encoder, config).eval()
-    torch.nn.init.normal_(network.gate.output.weight, std=0.5)
-    assert network.gate.output.out_features == 1
-    batch = batch_of(packer.pack(packer.encode_words(SENTENCES), Context()), config)
-    with torch.no_grad():
-        every = network(batch)
-        heads = every.gate.sigmoid()[:, 0].numpy()
-        threshold = float(np.median(heads))
-        some = network(batch, threshold)
-    expected = np.flatnonzero(heads[batch.spans.first_word] >= threshold)
-    assert some.kept.tolist() == expected.tolist()
-    assert 0 < len(expected) < len(batch.spans)
-    torch.testing.assert_close(some.logits, every.logits[expected], atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("family", ["roberta", "distilbert"])
-def test_other_families(family):
-    config, network, packer = setup(family, options={"representation": "hybrid", "mlp_size": 12})
-    batch = batch_of(packer.pack(packer.encode_words(SENTENCES), Context()), config)
-    with torch.no_grad():
-        expected = network.classifier(naive_features(network, batch, network.encode_text(batch).states))
-        torch.testing.assert_close(network(batch).logits, expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -251,17 +170,3 @@ def test_other_families(family):
 def test_options_that_do_not_fit_are_refused(options, reason):
     with pytest.raises(UnusableError, match=reason):
         read_options(SpanNerOptions, options)
-
-
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
-
-@needs_gpu
-@pytest.mark.parametrize("options", OPTIONS[::3], ids=str)
-def test_gpu_equals_cpu(options):
-    config, network, packer = setup(options=options)
-    batch = batch_of(packer.pack(packer.encode_words(WITH_EMPTY), Context("document")), config)
-    with torch.no_grad():
-        here = network(batch).logits
-        there = network.cuda()(batch.to(torch.device("cuda"))).logits
-    torch.testing.assert_close(there.cpu(), here, atol=1e-4, rtol=0)

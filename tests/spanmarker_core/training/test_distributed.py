@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,9 +14,7 @@ from safetensors.torch import load_file
 
 from spanmarker_core import load
 from spanmarker_core.evaluation.evaluate import evaluate
-from tests.spanmarker_core.training.test_training import encoder, sentences
-
-__all__ = ["encoder"]  # the fixture
+from tests.support.training import calm, sentences
 
 pytestmark = pytest.mark.slow
 
@@ -64,15 +61,6 @@ def free_port():
         return str(probe.getsockname()[1])
 
 
-def calm(encoder, path):
-    """A copy of an encoder that drops nothing out."""
-    shutil.copytree(encoder, path)
-    config = json.loads((path / "config.json").read_text())
-    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    (path / "config.json").write_text(json.dumps(config))
-    return path
-
-
 def jobs(folder, name, encoder, without_dropout):
     made = []
     for form, (one, two) in FORMS.items():
@@ -115,9 +103,7 @@ def test_two_processes_have_the_losses_and_the_weights_of_one(encoder, tmp_path)
                 torch.testing.assert_close(others[weight], value, rtol=0, atol=2e-4, msg=f"{form}, {weight}")
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "accelerate"])
-def test_the_command_runs_under_a_launcher(launcher, encoder, tmp_path):
-    launch = TORCHRUN if launcher == "torchrun" else [*ACCELERATE, free_port()]
+def test_the_command_runs_under_a_launcher(encoder, tmp_path):
     data = sentences()
     rows = [
         {
@@ -143,7 +129,7 @@ def test_the_command_runs_under_a_launcher(launcher, encoder, tmp_path):
         "device": "cpu",
     }
     arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
-    code, said = run(launch, "-m", "pipelines.cli", "train", *arguments)
+    code, said = run([*ACCELERATE, free_port()], "-m", "pipelines.cli", "train", *arguments)
     assert code == 0, said
     told = [line for line in said.splitlines() if "dev F1" in line]
     assert len(told) == 9

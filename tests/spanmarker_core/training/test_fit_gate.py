@@ -1,8 +1,7 @@
 """Fitting a gate to a finished model: what it learns from, what it promises, what it leaves alone."""
 
-import json
-import xml.etree.ElementTree as ET
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,14 +10,12 @@ import torch
 from spanmarker_core import load
 from spanmarker_core.bundle.writer import save_bundle, stored_dtype
 from spanmarker_core.card import card_files, model_card
-from spanmarker_core.card.gate_curve import curve_svg
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.gate import GateScores
 from spanmarker_core.training import fit_gate as fitting
 from spanmarker_core.training.fit_gate import fit_gate
-from tests.support.tiny import GATE, tiny_model
 
 WORDS = ["the", "of", "in", "was", "flew", "paris", "london", "müller", "zürich", "obama", "barack", "she", "it", "at"]
 
@@ -51,18 +48,21 @@ def model(tiny_bundle):
     return load(tiny_bundle)
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(fitting, "_STEPS", 300)
-
-
 def fit(model, plain, target=0.98, **options):
-    return fit_gate(model, packed(model, plain), target, log=lambda line: None, **options)
+    with mock.patch.object(fitting, "_STEPS", 300):
+        return fit_gate(model, packed(model, plain), target, log=lambda line: None, **options)
 
 
-def test_the_target_is_reached_in_held_out_documents_with_few_spans(model, quick):
-    plain = sentences()
-    fitted = fit(model, plain)
+@pytest.fixture(scope="module")
+def fits(tiny_bundle):
+    """Two models, each with what was fitted to it."""
+    models = [load(tiny_bundle) for _ in range(2)]
+    annotated = with_entities(models[0], sentences()[:60])
+    return [(model, fit(model, sentences(), annotated=annotated)) for model in models]
+
+
+def test_the_target_is_reached_in_held_out_documents_with_few_spans(fits):
+    (model, fitted), plain = fits[0], sentences()
     gate = fitted.config.gate
     assert fitted.n_entities >= fitting.MIN_ENTITIES
     assert fitted.n_passing >= 0.98 * fitted.n_entities
@@ -78,41 +78,25 @@ def test_the_target_is_reached_in_held_out_documents_with_few_spans(model, quick
     assert (len(passes), (passes >= gate["threshold"]).sum()) == (fitted.n_entities, fitted.n_passing)
 
 
-def test_the_curve_goes_from_everything_to_little(model, quick):
-    curve = fit(model, sentences()).config.gate["curve"]
-    assert curve[0] == {"threshold": 0.0, "kept": 1.0, "recall_of_model": 1.0}
+def test_the_curve_goes_from_everything_to_little_and_gold_adds_recall_and_f1(fits):
+    curve = fits[0][1].config.gate["curve"]
+    assert all(set(point) == {"threshold", "kept", "recall_of_model", "recall_of_gold", "f1"} for point in curve)
+    first = {"threshold": 0.0, "kept": 1.0, "recall_of_model": 1.0, "recall_of_gold": 1.0}
+    assert curve[0] == {**curve[0], **first}
+    assert 0 < curve[0]["f1"] < 1
     for column in ("kept", "recall_of_model"):
         values = [point[column] for point in curve]
         assert values == sorted(values, reverse=True)
 
 
-def test_the_model_stays_as_it_is_and_the_fit_can_be_repeated(tiny_bundle, quick):
-    models = [load(tiny_bundle) for _ in range(2)]
-    before = {name: weight.clone() for name, weight in models[0].network.state_dict().items()}
-    gates = [fit(model, sentences()).config.gate for model in models]
-    assert gates[0] == gates[1]
-    states = [model.network.state_dict() for model in models]
+def test_the_model_stays_as_it_is_and_the_fit_can_be_repeated(fits, tiny):
+    assert fits[0][1].config.gate == fits[1][1].config.gate
+    states, before = [model.network.state_dict() for model, _ in fits], tiny.network.state_dict()
     for name, weight in states[0].items():
         assert torch.equal(weight, before.get(name, states[1][name]))
 
 
-def test_gold_puts_recall_and_f1_on_the_curve(model, quick):
-    plain = sentences()
-    annotated = with_entities(model, plain[:60])
-    gate = fit(model, plain, annotated=annotated).config.gate
-    columns = {"threshold", "kept", "recall_of_model", "recall_of_gold", "f1"}
-    assert all(set(point) == columns for point in gate["curve"])
-    assert gate["curve"][0]["recall_of_gold"] == 1.0
-    assert 0 < gate["curve"][0]["f1"] < 1
-
-
-def test_gold_of_other_labels_is_refused_before_any_work(model):
-    other = [Sentence("d", 0, ["Paris"], [Span(0, 1, "LOC")])]
-    with pytest.raises(CoreError, match=r"data.no_common_label"):
-        fit(model, sentences(12), annotated=other)
-
-
-def test_rounding_weights_comes_before_measuring(model, tmp_path, quick):
+def test_rounding_weights_comes_before_measuring(model, tmp_path):
     fitted = fit(model, sentences(), weight_dtype="float16")
     arguments = (fitted.config, model.network, model.packer.tokenizer, model_card(fitted.config), "float16")
     save_bundle(tmp_path / "b", *arguments, files=card_files(fitted.config))
@@ -124,54 +108,13 @@ def test_rounding_weights_comes_before_measuring(model, tmp_path, quick):
 
 
 @pytest.mark.parametrize(
-    ("plain", "code"),
-    [(sentences(12), "gate.too_few_documents"), (sentences(24, words=2), "gate.too_few_entities")],
+    ("plain", "annotated", "code"),
+    [
+        (sentences(12), None, "gate.too_few_documents"),
+        (sentences(24, words=2), None, "gate.too_few_entities"),
+        (sentences(12), [Sentence("d", 0, ["Paris"], [Span(0, 1, "LOC")])], "data.no_common_label"),
+    ],
 )
-def test_too_little_text_is_refused(model, quick, plain, code):
+def test_too_little_text_and_gold_of_other_labels_are_refused(model, plain, annotated, code):
     with pytest.raises(CoreError, match=code):
-        fit(model, plain)
-
-
-def point(threshold, kept, **others):
-    return {"threshold": threshold, "kept": kept, "recall_of_model": 1 - threshold / 4, **others}
-
-
-CURVE = [point(0.0, 1.0, f1=0.5), point(0.1, 0.08, f1=0.51), point(0.4, 0.0, f1=0.2)]
-
-
-def test_the_drawing_is_xml_with_the_chosen_point_named():
-    drawing = curve_svg({**GATE, "threshold": 0.1, "curve": CURVE})
-    root = ET.fromstring(drawing)
-    texts = [element.text for element in root.iter() if element.tag.endswith("}text")]
-    assert "threshold 0.1: 8 % of the spans, 97.5% found" in texts
-    assert {"100 %", "10 %", "entities of the ungated model", "F1"} <= set(texts)
-    assert "gold entities" not in texts
-    for element in root.iter():  # nothing lies outside, nothing is not a number
-        for name in ("x", "y", "cx", "cy"):
-            assert 0 <= float(element.get(name, 0)) <= 640
-
-
-@pytest.mark.parametrize("curve", [[], CURVE[-1:], CURVE[:1]])
-def test_a_poor_curve_can_be_drawn(curve):
-    assert ET.fromstring(curve_svg({**GATE, "curve": curve})).tag.endswith("svg")
-
-
-@pytest.mark.parametrize(
-    ("trained", "words"),
-    [("joint", "trained together with the model"), ("fitted", "`--gate on` some entities are lost")],
-)
-def test_the_card_tells_what_the_gate_is(trained, words):
-    config, *_ = tiny_model(gate={**GATE, "trained": trained, "threshold": 0.1, "curve": CURVE}, pair_layers=1)
-    card = model_card(config)
-    assert words in card
-    assert "| **0.1** | **8.0%** | **97.5%** | **51.0%** |" in card
-    assert "![What the gate keeps at each threshold](gate.svg)" in card
-    assert "- **Markers of a Span See Each Other:** in the top layer only" in card
-    assert list(card_files(config)) == ["gate.svg"]
-
-
-def test_the_card_of_a_model_without_a_gate_has_no_drawing():
-    config, *_ = tiny_model()
-    assert card_files(config) == {}
-    assert "gate.svg" not in model_card(config)
-    assert json.loads(config.to_json())["gate"] is None
+        fit(model, plain, annotated=annotated)

@@ -1,13 +1,12 @@
 """New models around pretrained encoders: what is accepted, what is refused and why."""
 
-import json
 import shutil
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
-from transformers import AutoModel, PreTrainedTokenizerFast
+from transformers import AutoModel
 from transformers.utils import logging
 
 from spanmarker_core.bundle.pretrained import put_spaces_before_words
@@ -16,29 +15,18 @@ from spanmarker_core.text.tag_schemes import label_problem
 from spanmarker_core.training import TrainingSettings
 from spanmarker_core.training.initialise import new_model
 from spanmarker_core.windows.packer import Context
+from tests.support.damage import bin_holds, config_says, index_is, weights_are, without, write
 from tests.support.tiny import tiny_encoder, tiny_tokenizer
+from tests.support.training import write_encoder
 
 LIMITS = {"entity_max_length": 4, "max_tokens": 48}
 SETTINGS = TrainingSettings(**LIMITS)
 LABELS = ["location", "person"]
 
 
-def write_encoder(path, family="bert", model=None, tokenizer=None):
-    tokenizer = tokenizer or tiny_tokenizer(family)
-    unknown = "[UNK]" if tokenizer.token_to_id("[UNK]") is not None else "<unk>"
-    (model or tiny_encoder(family, vocabulary=tokenizer.get_vocab_size())).save_pretrained(path)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=unknown).save_pretrained(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    return write_encoder(tmp_path_factory.mktemp("encoder") / "bert")
-
-
 @pytest.fixture
-def encoder(original, tmp_path):
-    return shutil.copytree(original, tmp_path / "encoder")
+def copy(encoder, tmp_path):
+    return shutil.copytree(encoder, tmp_path / "encoder")
 
 
 def refused(encoder, settings=SETTINGS, labels=LABELS) -> CoreError:
@@ -62,12 +50,9 @@ def test_the_weights_are_the_encoders(encoder):
     assert (config.start_marker_id, config.position_offset) == (len(stored["embeddings.word_embeddings.weight"]), 0)
 
 
-def test_first_layers_only(encoder):
+def test_first_layers_only_and_no_others_than_there_are(encoder):
     config, network, _ = new_model(encoder, LABELS, TrainingSettings(**LIMITS, encoder_layers=1))
     assert config.encoder["num_hidden_layers"] == len(network.encoder.encoder.layer) == 1
-
-
-def test_layers_that_the_encoder_does_not_have(encoder):
     error = refused(encoder, TrainingSettings(**LIMITS, encoder_layers=3))
     assert error.code == "encoder.too_few_layers"
     assert (error.values["found"], error.values["limit"]) == (3, 2)
@@ -78,54 +63,35 @@ def test_no_such_folder(tmp_path):
     assert refused("bert-base-cased").code == "encoder.not_found"
 
 
-def rewrite_config(folder, **changes):
-    values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps({**values, **changes}), encoding="utf-8")
-
-
-def edit_weights(folder, change):
-    weights = load_file(folder / "model.safetensors")
-    change(weights)
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def to_bin(folder):
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-
-
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
         (lambda f: [file.unlink() for file in f.iterdir()], "config.json can't be read"),
-        (lambda f: (f / "config.json").write_text("{"), "config.json can't be read"),
-        (lambda f: rewrite_config(f, model_type="nonsense"), "'nonsense'"),
-        (lambda f: rewrite_config(f, hidden_size=64), "its weights can't be loaded"),
-        (lambda f: rewrite_config(f, num_hidden_layers=3), "its weights lack encoder.layer.2"),
-        (to_bin, "Pickled weights (pytorch_model.bin) are not read"),
-        (lambda f: (f / "model.safetensors").write_bytes(b"torn"), "its weights can't be loaded"),
-        (lambda f: edit_weights(f, lambda w: w.pop("embeddings.LayerNorm.weight")), "lack embeddings.LayerNorm.weight"),
-        (lambda f: edit_weights(f, lambda w: w["embeddings.LayerNorm.bias"].fill_(torch.inf)), "32 values that are"),
-        (lambda f: (f / "tokenizer.json").unlink(), "tokenizer"),
-        (lambda f: (f / "tokenizer.json").write_text("{}"), "its tokenizer can't be read"),
-        (
-            lambda f: (f / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../outside"}}'),
-            "'../outside', which is not in this folder",
-        ),
+        (write("config.json", "{"), "config.json can't be read"),
+        (config_says(model_type="nonsense"), "'nonsense'"),
+        (config_says(hidden_size=64), "its weights can't be loaded"),
+        (config_says(num_hidden_layers=3), "its weights lack encoder.layer.2"),
+        (bin_holds(), "Pickled weights (pytorch_model.bin) are not read"),
+        (write("model.safetensors", "torn"), "its weights can't be loaded"),
+        (weights_are(lambda w: w.pop("embeddings.LayerNorm.weight")), "lack embeddings.LayerNorm.weight"),
+        (weights_are(lambda w: w["embeddings.LayerNorm.bias"].fill_(torch.inf)), "32 values that are"),
+        (without("tokenizer.json"), "tokenizer"),
+        (write("tokenizer.json", "{}"), "its tokenizer can't be read"),
+        (index_is({"weight_map": {"a": "../outside"}}), "'../outside', which is not in this folder"),
     ],
 )
-def test_folders_that_hold_no_encoder(encoder, damage, says):
-    damage(encoder)
-    error = refused(encoder)
+def test_folders_that_hold_no_encoder(copy, damage, says):
+    damage(copy)
+    error = refused(copy)
     assert error.code == "encoder.unreadable"
     assert says in str(error)
 
 
-def test_missing_vocabulary_is_not_made_up(encoder):
+def test_missing_vocabulary_is_not_made_up(copy):
     """transformers would go on with a vocabulary of five special tokens."""
-    (encoder / "tokenizer.json").unlink()
-    (encoder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}', encoding="utf-8")
-    error = refused(encoder)
+    without("tokenizer.json")(copy)
+    write("tokenizer_config.json", '{"tokenizer_class": "BertTokenizer"}')(copy)
+    error = refused(copy)
     assert error.code == "encoder.unreadable"
     assert "it has no tokenizer.json and no vocab.txt" in str(error)
 
@@ -138,21 +104,17 @@ def test_a_tokenizer_of_another_encoder(tmp_path):
     assert "ids up to" in str(error)
 
 
-def test_a_missing_pooler_is_no_loss(encoder):
-    edit_weights(encoder, lambda w: [w.pop(name) for name in list(w) if name.startswith("pooler")])
-    new_model(encoder, LABELS, SETTINGS)
-
-
-def test_half_precision_encoders_train_in_full(encoder):
-    AutoModel.from_pretrained(encoder).half().save_pretrained(encoder)
-    _, network, _ = new_model(encoder, LABELS, SETTINGS)
+def test_half_precision_encoders_without_a_pooler_train_in_full(copy):
+    AutoModel.from_pretrained(copy).half().save_pretrained(copy)
+    weights_are(lambda w: [w.pop(name) for name in list(w) if name.startswith("pooler")])(copy)
+    _, network, _ = new_model(copy, LABELS, SETTINGS)
     assert {weight.dtype for weight in network.parameters()} == {torch.float32}
 
 
-def test_a_config_chooses_no_code(encoder):
+def test_a_config_chooses_no_code(copy):
     evil = {"_attn_implementation": "evil/kernel", "quantization_config": {"quant_method": "x"}, "dtype": "float16"}
-    rewrite_config(encoder, **evil, auto_map={"AutoModel": "evil--model.Evil"})
-    config, _, _ = new_model(encoder, LABELS, SETTINGS)
+    config_says(**evil, auto_map={"AutoModel": "evil--model.Evil"})(copy)
+    config, _, _ = new_model(copy, LABELS, SETTINGS)
     assert not set(config.encoder) & {*evil, "auto_map"}
 
 
@@ -181,18 +143,10 @@ def test_a_lone_surrogate_is_no_label():
     assert label_problem("Personne à l’œuvre 😀") is None
 
 
-@pytest.mark.parametrize("option", ["splitter", "weight_dtype"])
-def test_settings_outside_their_choices(option):
-    with pytest.raises(CoreError) as caught:
-        TrainingSettings(**{option: "x"})
-    assert caught.value.code == "call.unknown_option"
-    assert (caught.value.values["option"], caught.value.values["value"]) == (option, "x")
-
-
-def test_quiet_and_as_it_was_afterwards(encoder, capfd):
-    edit_weights(encoder, lambda w: w.update({"surprise.weight": torch.zeros(2)}))
+def test_quiet_and_as_it_was_afterwards(copy, capfd):
+    weights_are(lambda w: w.update({"surprise.weight": torch.zeros(2)}))(copy)
     before = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    new_model(encoder, LABELS, SETTINGS)
+    new_model(copy, LABELS, SETTINGS)
     printed = capfd.readouterr()
     assert (printed.out, printed.err) == ("", "")
     assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before

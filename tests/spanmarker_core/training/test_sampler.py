@@ -16,8 +16,8 @@ from spanmarker_core.training.collate import Examples
 from spanmarker_core.training.dataset import Gold, SentenceWindows
 from spanmarker_core.training.sampler import Steps, deal, stream
 from spanmarker_core.windows.packer import Context
-from tests.spanmarker_core.training.test_training import sentences
 from tests.support.tiny import tiny_model
+from tests.support.training import sentences
 
 
 def steps(seed=1, n=103, pools=7, parts=1, shuffled=30, **options):

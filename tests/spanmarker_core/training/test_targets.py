@@ -170,36 +170,45 @@ def test_tags_are_those_of_entities_that_could_be_given_back(tiny):
     assert source.unreachable == 1
 
 
-class Told(torch.nn.Module):
-    """Scores by hand: one span, two words, a head of tags whose loss is 6 over 3 units."""
+class Given(torch.nn.Module):
+    """Gives scores; with a head of tags whose loss is 6 over 3 units."""
 
-    class tags:
-        @staticmethod
-        def loss(emissions, tags, chains):
-            return torch.tensor(6.0, dtype=torch.float64)
+    tags = SimpleNamespace(
+        loss=lambda emissions, tags, chains: torch.tensor(6.0, dtype=torch.float64), units=lambda tags, chains: 3
+    )
 
-        @staticmethod
-        def units(tags, chains):
-            return 3
+    def __init__(self, scores):
+        super().__init__()
+        self.scores = scores
 
     def forward(self, batch):
-        logits = torch.tensor([[0.0, 0.0]], dtype=torch.float64)
-        return NetworkScores(logits, self.kept, None, tags=torch.zeros(2, 3))
+        return self.scores
 
 
-class Nothing:
-    def to(self, device):
-        return self
+NOWHERE = SimpleNamespace(to=lambda device: None)
+#: Of the logits 0, 0 of class 1 and 2, 0 of class 0; and of a gate's 0 that should be 0, and 2 that should be 1.
+FIRST, SECOND = 0.6931471805599453, 0.1269280110429726
 
 
-@pytest.mark.parametrize(("kept", "alpha", "expected"), [(None, 0.1, 0.1 * 2 + 0.9 * np.log(2)), ([], 1.0, 2.0)])
-def test_loss_with_tags_by_hand(kept, alpha, expected):
-    network = Told()
-    network.kept = None if kept is None else np.array(kept, np.int64)
+@pytest.mark.parametrize(("gated", "expected"), [(False, 1.0), (True, 0.2 + 0.8)])
+def test_loss_by_hand(gated, expected):
+    """The gate's second word isn't asked for."""
+    logits = torch.tensor([[0.0, 0.0], [2.0, 0.0]], dtype=torch.float64)
+    gate = torch.tensor([[0.0, 2.0], [5.0, 5.0]], dtype=torch.float64)
+    targets = torch.tensor([[0.0, 1.0], [1.0, 1.0]], dtype=torch.float64)
+    asked = torch.tensor([[1.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
+    network = Given(NetworkScores(logits, None, gate if gated else None))
+    loss = SpanLoss(network, 0.2)(NOWHERE, torch.tensor([1, 0]), targets, asked)["loss"]
+    assert float(loss) == pytest.approx(expected * (FIRST + SECOND) / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n_spans", "kept", "alpha", "expected"),
+    [(1, None, 0.1, 0.1 * 2 + 0.9 * FIRST), (0, np.zeros(0, np.int64), 1.0, 2.0)],
+)
+def test_loss_with_tags_by_hand(n_spans, kept, alpha, expected):
+    network = Given(NetworkScores(torch.zeros((n_spans, 2), dtype=torch.float64), kept, None, tags=torch.zeros(2, 3)))
     nothing = torch.zeros((2, 2), dtype=torch.float64)
-    if kept is not None:
-        network.forward = lambda batch: NetworkScores(torch.zeros((0, 2)), network.kept, None, tags=torch.zeros(2, 3))
-    loss = SpanLoss(network, 0.2, alpha)(
-        Nothing(), torch.tensor([1]), nothing, nothing, torch.tensor([0, 1]), np.array([0, 0])
-    )["loss"]
+    words = torch.tensor([0, 1]), np.array([0, 0])
+    loss = SpanLoss(network, 0.2, alpha)(NOWHERE, torch.tensor([1]), nothing, nothing, *words)["loss"]
     assert float(loss) == pytest.approx(expected, abs=1e-12)

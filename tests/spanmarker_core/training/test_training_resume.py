@@ -1,44 +1,17 @@
 """Runs that break off, go on, or must not go on; in this process. Real kills are in tests/faults/test_training.py."""
 
-import json
 import shutil
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import EarlyStoppingCallback, TrainerCallback
 
-from spanmarker_core.bundle.config import packer_of
-from spanmarker_core.data import Sentence, Span
 from spanmarker_core.errors import CoreError
-from spanmarker_core.training import SentenceWindows, TrainingSettings, search_trainer, train
-from spanmarker_core.training.collate import Examples
-from spanmarker_core.training.initialise import new_model
-from spanmarker_core.training.loss import SpanLoss
-from tests.spanmarker_core.training.test_training import SETTINGS, encoder, quiet, sentences
-from tests.support.variants import some_by_default
-
-__all__ = ["encoder"]  # the fixture
-
-RUN = SETTINGS.replace(batch_size=8, epochs=3)  # steps of 8, 8, 8, 8, 8, 8 and 2 windows: 7 an epoch
-
-
-class Losses(TrainerCallback):
-    """Keeps the loss of each step."""
-
-    def __init__(self):
-        self.losses = []
-
-    def on_step_end(self, args, state, control, **kwargs):
-        control.should_log = True
-
-    def on_log(self, args, state, control, logs=None, **kwargs):
-        if "loss" in logs:
-            self.losses.append(logs["loss"])
+from spanmarker_core.training import train
+from tests.support.training import RUN, Losses, losses, quiet, sentences
 
 
 class Stop(TrainerCallback):
@@ -50,13 +23,6 @@ class Stop(TrainerCallback):
     def on_step_begin(self, args, state, control, **kwargs):
         if state.global_step == self.step:
             raise KeyboardInterrupt
-
-
-def losses(folder, encoder, settings, data=None):
-    kept = Losses()
-    data = data or sentences()
-    train(data, data[:10], encoder, folder, settings, log=quiet, callbacks=[kept])
-    return kept.losses
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +134,7 @@ def test_checkpoints_that_are_half_written_are_passed_over_and_foreign_ones_refu
     assert caught.value.values["path"] == checkpoint
 
 
+@pytest.mark.slow
 def test_callbacks_remember_how_far_they_were(encoder, tmp_path):
     """Early stopping counts epochs without progress: broken off between two of them, it stops when it would have."""
     data = sentences()[:24]
@@ -186,170 +153,6 @@ def test_callbacks_remember_how_far_they_were(encoder, tmp_path):
     assert ends == [9, 9]
 
 
-@pytest.mark.parametrize(
-    "options", some_by_default([{}, {"gate": True, "gate_share": 0.3}, {"pair_layers": 1}], [{}]), ids=str
-)
-def test_parts_and_checkpointed_states_change_no_loss(options, encoder, tmp_path):
-    """Dropout is drawn a part, so that it is off here: what is left is the order of sums."""
-    for part in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-        assert json.loads((encoder / "config.json").read_text())[part] == 0.1
-    calm = shutil.copytree(encoder, tmp_path / "calm")
-    config = json.loads((calm / "config.json").read_text())
-    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    (calm / "config.json").write_text(json.dumps(config))
-    settings, data = RUN.replace(epochs=1, **options), sentences()[:20]
-    expected = losses(tmp_path / "whole", calm, settings, data)
-    for parts in (3, 9)[: 2 - bool(options)]:
-        found = losses(tmp_path / f"{parts}", calm, settings.replace(accumulation=parts), data)
-        assert found == pytest.approx(expected, rel=2e-5)
-
-
-@pytest.mark.parametrize("pair_layers", [None, 1, 0])
-def test_checkpointed_markers_have_the_gradients_of_kept_ones(encoder, pair_layers, monkeypatch):
-    """With dropout, in chunks of few spans, and less memory kept for the way back."""
-    settings = RUN.replace(pair_layers=pair_layers, gate=True)
-    torch.manual_seed(0)
-    config, network, tokenizer = new_model(encoder, ["location", "person"], settings)
-    examples = Examples(SentenceWindows(sentences(), packer_of(config, tokenizer), settings.shown), 3)
-    monkeypatch.setattr(network, "spans_a_chunk", lambda text, spans: 20)
-    model = SpanLoss(network, 0.2).train()
-
-    def count(sizes, tensor):
-        sizes.append(tensor.numel())
-        return tensor
-
-    kept, gradients = [], []
-    for network.checkpoint_spans in (False, True):
-        sizes = []
-        torch.manual_seed(1)
-        with torch.autograd.graph.saved_tensors_hooks(partial(count, sizes), lambda tensor: tensor):
-            loss = model(**examples.batch(np.arange(12)))["loss"]
-        loss.backward()
-        kept.append(sum(sizes))
-        gradients.append({name: weight.grad.clone() for name, weight in model.named_parameters()})
-        model.zero_grad()
-    for name, gradient in gradients[0].items():
-        torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-5, atol=1e-7)
-    assert kept[1] < 0.5 * kept[0]
-
-
-def test_bf16_learns_and_is_no_bundle_of_bf16(encoder, tmp_path):
-    settings = RUN.replace(gate=True, epochs=1)
-    exact = losses(tmp_path / "exact", encoder, settings)
-    rough = losses(tmp_path / "rough", encoder, settings.replace(precision="bf16"))
-    assert rough != exact
-    assert rough == pytest.approx(exact, rel=0.1)
-    assert {weight.dtype for weight in load_file(tmp_path / "rough" / "model.safetensors").values()} == {torch.float32}
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="is for machines without a GPU")
-def test_what_a_device_cannot_do_is_refused(encoder, tmp_path):
-    data = sentences()
-    with pytest.raises(CoreError) as caught:
-        train(data, data, encoder, tmp_path / "b", RUN.replace(precision="fp16"), log=quiet)
-    assert caught.value.code == "training.no_precision"
-    assert (caught.value.values["precision"], caught.value.values["other"]) == ("fp16", "bf16")
-    with pytest.raises(CoreError) as caught:
-        RUN.replace(precision="int8")
-    assert caught.value.code == "call.unknown_option"
-    assert (caught.value.values["option"], caught.value.values["value"]) == ("precision", "int8")
-
-
-@pytest.mark.parametrize("kind", ["FSDP", "DEEPSPEED"])
-def test_weights_that_are_to_be_shared_out_are_refused(kind, encoder, tmp_path, monkeypatch):
-    """Processes have different numbers of marker chunks, and would wait for each other for ever."""
-    monkeypatch.setenv(f"ACCELERATE_USE_{kind}", "true")
-    with pytest.raises(CoreError, match=kind) as caught:
-        train(sentences(), sentences()[:10], encoder, tmp_path / "b", RUN, log=quiet)
-    assert caught.value.code == "training.no_sharding"
-
-
-def test_steps_of_tokens(encoder, tmp_path):
-    """Sentences of six to eight tokens: steps of six."""
-    result = train(
-        sentences(), sentences()[:10], encoder, tmp_path / "b", RUN.replace(batch_tokens=45, epochs=1), log=quiet
-    )
-    assert 8 <= result.steps <= 10
-
-
-class Poison(TrainerCallback):
-    """Puts a NaN into a weight or its gradient before step 4."""
-
-    def __init__(self, where):
-        self.where = where
-
-    def on_step_begin(self, args, state, control, model=None, **kwargs):
-        if state.global_step == 3:
-            weight = model.network.classifier.weight
-            if self.where == "weight":
-                weight.data[0, 0] = float("nan")
-            else:
-                weight.register_hook(lambda gradient: gradient * float("nan"))
-
-
-@pytest.mark.parametrize(("where", "what"), [("weight", "the loss"), ("gradient", "the gradient")])
-def test_what_is_not_finite_stops_the_run_and_names_the_batch(where, what, encoder, tmp_path):
-    data = sentences()
-    with pytest.raises(CoreError) as caught:
-        train(data, data[:10], encoder, tmp_path / "b", RUN, log=quiet, callbacks=[Poison(where)])
-    assert caught.value.code == "training.not_finite"
-    assert (caught.value.values["what"], caught.value.values["step"]) == (what, 4)
-    named = caught.value.values["windows"].split("; ")
-    known = {f"document {sentence.document_id}, sentence {sentence.sentence_id}" for sentence in data}
-    assert len(named) == 8
-    assert set(named) <= known
-    assert not (tmp_path / "b").exists()
-
-
-def test_data_that_nothing_can_be_learned_from(encoder, tmp_path):
-    data = sentences()[:6]
-    twice = [*data, data[2]]
-    blank = [Sentence("a", 0, ["\u2063"], [Span(0, 1, "person")])]
-    for arguments, code, subject in [
-        (([], data), "data.empty", "the training data"),
-        ((data, []), "data.empty", "the dev data"),
-        (([replace(sentence, entities=[]) for sentence in data], data), "data.no_entities", "the training data"),
-        ((twice, data), "data.duplicate_sentence", f"document {data[2].document_id}, sentence 0"),
-        ((data, twice), "data.duplicate_sentence", f"document {data[2].document_id}, sentence 0"),
-        ((blank, [*data, *blank]), "data.no_windows", "the training data"),
-    ]:
-        with pytest.raises(CoreError) as caught:
-            train(*arguments, encoder, tmp_path / "b", RUN, log=quiet)
-        assert caught.value.code == code
-        assert subject in caught.value.values.values()
-    with pytest.raises(CoreError, match=r"data\.duplicate_sentence"):
-        train(data, data, encoder, tmp_path / "b", RUN, test_sentences=twice, log=quiet)
-
-
-def test_one_class_is_enough(encoder, tmp_path):
-    data = [
-        replace(sentence, entities=[Span(e.start, e.end, "name") for e in sentence.entities])
-        for sentence in sentences()
-    ]
-    result = train(
-        data, data[:20], encoder, tmp_path / "b", RUN.replace(learning_rate=5e-3, batch_size=4, epochs=6), log=quiet
-    )
-    assert result.dev.micro.f1 > 0.7
-    assert list(result.dev.per_label) == ["name"]
-
-
-def test_an_entity_that_no_window_holds_is_told(encoder, tmp_path):
-    lines = []
-    long = Sentence("long", 0, ["x" * 20, "y" * 20, "z" * 20], [Span(0, 3, "person"), Span(0, 1, "location")])
-    data = [*sentences()[:6], long]
-    train(data, data, encoder, tmp_path / "b", RUN.replace(epochs=1), log=lines.append)
-    told = (
-        "1 entities of at most 3 words fit no window of 48 tokens, or have no token at an edge, and can't be learned."
-    )
-    assert told in lines
-
-
-def test_a_folder_for_checkpoints_that_cannot_be_is_refused_before_training(encoder, tmp_path):
-    (tmp_path / "b.training").write_text("")
-    with pytest.raises(CoreError, match=r"training\.folder_not_writable"):
-        train(sentences(), sentences()[:10], encoder, tmp_path / "b", RUN, log=quiet)
-
-
 def test_a_disk_that_fills_up_is_told(encoder, tmp_path, monkeypatch):
     def full(*arguments, **options):
         raise RuntimeError("PytorchStreamWriter failed writing file data/3: file write failed")
@@ -358,20 +161,3 @@ def test_a_disk_that_fills_up_is_told(encoder, tmp_path, monkeypatch):
     with pytest.raises(CoreError, match="file write failed") as caught:
         train(sentences(), sentences()[:10], encoder, tmp_path / "b", RUN, log=quiet)
     assert caught.value.code == "training.folder_not_writable"
-
-
-def test_a_search_makes_each_model_anew(encoder, tmp_path):
-    """What a library for searches does with the trainer: set a trial's values, train, evaluate."""
-    data, found = sentences(), []
-    settings = TrainingSettings(entity_max_length=3, max_tokens=48, batch_size=8, epochs=2, seed=6, device="cpu")
-    trainer = search_trainer(data, data[:10], encoder, tmp_path / "search", settings, log=quiet)
-    for rate in (1e-3, 5e-3, 1e-3):
-        trainer.args.learning_rate, trainer.args.num_train_epochs = rate, 1
-        trainer.args.per_device_train_batch_size = 4
-        trainer.train()
-        assert len(trainer.steps) == 13
-        assert "eval_f1" in trainer.evaluate()
-        found.append(trainer.model.network.classifier.weight.detach().clone())
-    assert torch.equal(found[0], found[2])  # It has nothing of what the trial before it learned.
-    assert not torch.equal(found[0], found[1])
-    assert not list((tmp_path / "search").rglob("checkpoint-*"))

@@ -1,4 +1,4 @@
-"""Trains on the sentences of `test_training`, as one process of a run.
+"""Trains on the sentences of `tests.support.training`, as one process of a run.
 
     python -m tests.spanmarker_core.training.training_worker JSON
 
@@ -19,7 +19,7 @@ from transformers import TrainerCallback
 from spanmarker_core.errors import CoreError
 from spanmarker_core.training import TrainingSettings, train
 from spanmarker_core.training.distributed import leave, rank
-from tests.spanmarker_core.training.test_training import sentences
+from tests.support.training import sentences
 
 
 class EachStep(TrainerCallback):

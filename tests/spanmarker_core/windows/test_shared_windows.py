@@ -10,11 +10,8 @@ from spanmarker_core.training import train
 from spanmarker_core.windows.encoded import EncodedSentences
 from spanmarker_core.windows.packer import Context
 from spanmarker_core.windows.plan import Plan
-from tests.spanmarker_core.training.test_training import SETTINGS, encoder, quiet, sentences
-from tests.support.tiny import FAMILIES, tiny_bundle
-from tests.support.variants import some_by_default
-
-__all__ = ["encoder"]  # a fixture
+from tests.support.tiny import tiny_bundle
+from tests.support.training import SETTINGS, quiet, sentences
 
 SENTENCES = [
     ["Barack", "Obama", "flew", "to", "Paris", "."],
@@ -41,10 +38,9 @@ def by_span(candidates):
     return dict(zip(rows, candidates.score.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("context", [Context("document"), Context("document", 2, 1), Context("block")])
-def test_scores_are_those_of_windows_for_each_sentence(family, context, tmp_path):
-    model = load(tiny_bundle(tmp_path / "bundle", family, max_tokens=64))
+def test_scores_are_those_of_windows_for_each_sentence(context, tmp_path):
+    model = load(tiny_bundle(tmp_path / "bundle", max_tokens=64))
     joined = EncodedSentences.join([model.packer.encode_words(SENTENCES)])
     plan = model.packer.plan(joined.token_offsets, np.array([0, 4, 4, len(SENTENCES)]), context)
     shared, unshared = (
@@ -83,18 +79,16 @@ def test_a_document_that_fits_is_tagged_alike_in_a_block_and_with_document_conte
     )
 
 
-@pytest.mark.parametrize(("epochs", "f1"), some_by_default([(2, 0.0), (20, 0.7)], [(2, 0.0)]))
-def test_training_in_blocks(epochs, f1, encoder, tmp_path):
+def test_training_in_blocks(encoder, tmp_path):
     data = [
         Sentence(f"d{number // 10}", number % 10, sentence.words, sentence.entities)
         for number, sentence in enumerate(sentences())
     ]
     data.append(Sentence("d4", 10, ["the"] * 60 + ["paris"], [Span(60, 61, "location")]))
-    settings = SETTINGS.replace(context="block", learning_rate=5e-3, batch_size=2, epochs=epochs)
+    settings = SETTINGS.replace(context="block", learning_rate=5e-3, batch_size=2, epochs=2)
     result = train(data, data[:10], encoder, tmp_path / "bundle", settings, log=quiet)
     model = load(tmp_path / "bundle")
     assert model.config.context == Context("block")
     assert "block" in (tmp_path / "bundle" / "README.md").read_text(encoding="utf-8")
-    assert result.steps < epochs * len(data) / 2 / 2  # windows are shared
+    assert result.steps < 2 * len(data) / 2 / 2  # windows are shared
     assert evaluate(model, data[:10]) == result.dev
-    assert result.dev.micro.f1 >= f1
