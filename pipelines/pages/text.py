@@ -1,22 +1,18 @@
 """Safe markup for text of documents: it cannot inject markup, hide or reorder other content, or bloat the page."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from markupsafe import Markup, escape
 
+from spanmarker_core.text.invisible import INVISIBLE
+
 Kind = Literal["entity", "right", "missed", "wrong"]
 
 #: Text shown with the label, so that no meaning depends on colour alone.
 _SIGNS: dict[str, str] = {"entity": "", "right": "✓ ", "missed": "missed ", "wrong": "✗ "}
 
-#: Control characters, line separators, direction controls, zero-width spaces and lone surrogates.
-#: The joiners U+200C and U+200D are letters in some scripts and stay.
-_UNSEEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
 _PICTURES = {"\n": "↵", "\r": "␍", "\t": "⇥"}
 
 
@@ -125,7 +121,7 @@ def _note(words: str) -> Markup:
 def _visible(text: str) -> Markup:
     parts: list[Markup] = []
     at = 0
-    for found in _UNSEEN.finditer(text):
+    for found in INVISIBLE.finditer(text):
         parts.append(escape(text[at : found.start()]))
         parts.append(_note(_PICTURES.get(found.group(), f"U+{ord(found.group()):04X}")))
         at = found.end()

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
 
 from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.bundle.reader import CARD, CARD_FACTS, GATE_CURVE, read_info
 from spanmarker_core.card.content import content
 from spanmarker_core.card.facts import Facts
 from spanmarker_core.card.gate_curve import curve_svg
-from spanmarker_core.card.text import Markup, escaped, paragraph
+from spanmarker_core.card.text import escaped, paragraph
 from spanmarker_core.errors import CoreError, UnusableError, as_core_error
 
 

@@ -11,6 +11,7 @@ from jinja2 import UndefinedError
 from pipelines import pages
 from pipelines.pages import charts
 from pipelines.pages.text import Mark, highlighted, shown
+from spanmarker_core.text.invisible import INVISIBLE
 from tests.pipelines.pages.browser import DESK, PHONE, assert_sound, opened
 from tests.pipelines.pages.gallery import HOSTILE, gallery
 
@@ -100,7 +101,7 @@ def test_highlights_leave_the_text_as_it_is_and_close_what_they_open(text, drawn
     places = [(sorted((min(a, len(text)), min(b, len(text)))), label[:5]) for a, b, label in drawn]
     marks = [Mark(start, end, label) for (start, end), label in places]
     made = highlighted(text, marks, limit=100)
-    visible = pages.text._UNSEEN.sub("", text)
+    visible = INVISIBLE.sub("", text)
     assert plain(made) == visible
     assert made.count("<mark") == made.count("</mark>")
     assert made.count("<b>") == sum(mark.start < mark.end for mark in marks)
