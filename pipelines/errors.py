@@ -152,7 +152,7 @@ class PipelineError(CodedError):
         "engine.lost": "the connection to the Dask scheduler at {address} was lost: {reason}. Finished shards are "
         "kept; when the scheduler is back, run the same command to do the rest.",
         # browse
-        "browse.not_installed": "spanmarker browse requires DuckDB, which cannot be loaded: {reason}. "
+        "browse.not_installed": "spanmarker browse requires a library that cannot be loaded: {reason}. "
         "Install it: pip install 'spanmarker-pipelines[browse]'.",
         "browse.not_local": "{path} is in a store, but spanmarker browse reads local folders only. "
         "Copy the output to this machine, or mount it, and pass that folder.",

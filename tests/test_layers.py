@@ -15,7 +15,7 @@ PRODUCT = ("schemas", "spanmarker_core", "pipelines")
 LAYERS = {
     "schemas": [["*"]],
     "spanmarker_core": [
-        ["errors", "arrays"],
+        ["errors", "arrays", "charts"],
         ["text", "architectures"],
         ["windows"],
         ["spans", "data"],

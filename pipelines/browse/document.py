@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.browse.asked import Asked, address
 from pipelines.browse.catalogue import Catalogue
+from pipelines.browse.database import Queries
+from pipelines.browse.error_pages import bad_request, not_found
 from pipelines.browse.parts import MAX_ENTITIES, in_sentence, paragraphs, part_start, part_with, parts_of
-from pipelines.browse.problems import bad_request, not_found
-from pipelines.browse.queries import Questions
+from pipelines.browse.query import Row, RowPosition
+from pipelines.browse.request import PageRequest, address
 from pipelines.browse.sources import Sources, Text, agrees
-from pipelines.browse.wanted import Place, Row
 from schemas import ANNOTATIONS, DOCUMENTS
 
 #: Maximum seconds for reading the text from its source.
@@ -17,41 +17,41 @@ _SOURCE_SECONDS = 8.0
 
 
 def document_values(
-    asked: Asked, catalogue: Catalogue, questions: Questions, sources: Sources, tone_of: Callable[[str], int]
+    request: PageRequest, catalogue: Catalogue, queries: Queries, sources: Sources, tone_of: Callable[[str], int]
 ) -> dict[str, Any]:
     """Return the template variables for the page of a document.
 
     Args:
-        asked: fields of the query string.
+        request: fields of the query string.
         catalogue: the finished shards.
-        questions: queries of this page.
+        queries: queries of this page.
         sources: reader of document texts.
         tone_of: returns the colour of a label.
 
     Raises:
-        Problem: the document or the part does not exist.
+        PageError: the document or the part does not exist.
     """
-    shard = asked.shard(catalogue)
-    hit, document = _asked_for(asked, shard, questions)
+    shard = request.shard(catalogue)
+    hit, document = _asked_for(request, shard, queries)
     tagged = document["status"] == "tagged"
-    text = _text(document, questions, sources) if tagged else Text(None)
+    text = _text(document, queries, sources) if tagged else Text(None)
     document_id = document["document_id"]
 
     def crossing(at: int) -> int | None:
-        return questions.crossing(shard, document_id, at)
+        return queries.crossing(shard, document_id, at)
 
     count = parts_of(document["n_characters"])
 
     def start_of(number: int) -> int:
         return part_start(number, document["n_characters"], text.text, crossing)
 
-    number = asked.count("part")
+    number = request.count("part")
     if number is None:
         number = 1 if hit is None else 1 + part_with(hit["char_start"], start_of, count)
     if not 1 <= number <= count:
         raise not_found(f"This document has {count:,} parts.")
     start, end = start_of(number - 1), start_of(number)
-    entities = questions.entities(shard, document_id, start, end, MAX_ENTITIES + 1) if tagged else []
+    entities = queries.entities(shard, document_id, start, end, MAX_ENTITIES + 1) if tagged else []
     more, entities = len(entities) > MAX_ENTITIES, entities[:MAX_ENTITIES]
     fields = {"shard": shard, "hit": hit["row"]} if hit else {"shard": shard, "row": document["row"]}
     return {
@@ -72,31 +72,31 @@ def document_values(
     }
 
 
-def _asked_for(asked: Asked, shard: str, questions: Questions) -> tuple[Row | None, Row]:
+def _asked_for(request: PageRequest, shard: str, queries: Queries) -> tuple[Row | None, Row]:
     """Return the requested entity, if any, and its document or the requested document."""
-    number, row = asked.count("hit"), asked.count("row")
+    number, row = request.count("hit"), request.count("row")
     if (number is None) == (row is None):
         raise bad_request("A document is named by its row or by that of an entity in it.")
     if number is None:
         assert row is not None
-        document = questions.row(DOCUMENTS.name, Place(shard, row))
+        document = queries.row(DOCUMENTS.name, RowPosition(shard, row))
         if document is None:
             raise not_found("This shard has no such document.")
         return None, document
-    hit = questions.row(ANNOTATIONS.name, Place(shard, number))
+    hit = queries.row(ANNOTATIONS.name, RowPosition(shard, number))
     if hit is None:
         raise not_found("This shard has no such entity.")
     owner = (shard, hit["document_id"])
-    document = questions.documents_of([owner]).get(owner)
+    document = queries.documents_of([owner]).get(owner)
     if document is None:
         raise not_found("The document of this entity is in no table.")
     return hit, document
 
 
-def _text(document: Row, questions: Questions, sources: Sources) -> Text:
+def _text(document: Row, queries: Queries, sources: Sources) -> Text:
     """Return the text of a document if it agrees with all of its entities."""
     text = sources.texts([document], _SOURCE_SECONDS)[0]
-    if text.text is None or agrees(text.text, questions.surfaces(document["shard"], document["document_id"])):
+    if text.text is None or agrees(text.text, queries.surfaces(document["shard"], document["document_id"])):
         return text
     return Text(None, f"its source has changed since it was tagged: {document['source']}")
 

@@ -5,207 +5,205 @@ machine in their Host header. Response headers forbid everything that a page doe
 frames, embedding, caching, and referrers.
 """
 
-import contextlib
-import http.server
+import asyncio
+import logging
 import re
-import socketserver
-import sys
+import socket
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from http import HTTPStatus
-from typing import Any, ClassVar
 
-from pipelines.browse.clients import Clients
-from pipelines.browse.problems import Problem
+from pipelines.browse.error_pages import PageError
 from pipelines.errors import PipelineError
 from pipelines.pages import policy
 from spanmarker_core.errors import CodedError
 
+try:
+    import uvicorn
+    from starlette.requests import Request
+    from starlette.responses import StreamingResponse
+    from starlette.types import Receive, Scope, Send
+
+    from pipelines.browse import connection
+except ImportError as _error:
+    raise PipelineError("browse.not_installed", reason=_error) from _error
+
 HOST = "127.0.0.1"
 #: Maximum length of a URL in bytes.
 MAX_ADDRESS = 8192
+_MAX_HEADERS = 100
 #: Maximum number of concurrent requests; further ones are rejected.
 _MOST_REQUESTS = 32
+#: Number of connections that the system queues until they are accepted.
+_BACKLOG = 128
+_PART = 1 << 16  # bytes of a page that are sent at once
 _OUR_NAMES = {"127.0.0.1", "localhost", "[::1]"}
+_HEADERS = {
+    "Server": "spanmarker",
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Security-Policy": policy(forms=True) + "; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Connection": "close",  # One request per connection, so that no trailing data is taken for another request.
+}
 
-Answer = Callable[[str, str], bytes]  # (path, query) -> page; raises Problem
-Told = Callable[[Problem], bytes]
+MakePage = Callable[[str, str], bytes]  # (path, query string) -> page; raises PageError
+MakeErrorPage = Callable[[PageError], bytes]
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Answers GET and HEAD requests on a port of 127.0.0.1.
+class Server:
+    """Answers GET and HEAD requests on a port of 127.0.0.1, as a context manager that closes the port at the end.
 
     Args:
         port: the port; 0 selects a free one.
-        answer: returns the page for a path and a query string.
-        told: returns the page for a problem.
+        page: returns the page for a path and a query string.
+        error_page: returns the page for an error.
+
+    Attributes:
+        port: the port that the server listens on.
 
     Raises:
         PipelineError: `browse.port_unusable`.
     """
 
-    daemon_threads = True
-    #: Number of connections that the system queues until they are accepted.
-    request_queue_size = 128
-
-    def __init__(self, port: int, answer: Answer, told: Told) -> None:
-        self.answer, self.told = answer, told
-        self.room = threading.BoundedSemaphore(_MOST_REQUESTS)
-        self.clients = Clients()
+    def __init__(self, port: int, page: MakePage, error_page: MakeErrorPage) -> None:
         try:
-            super().__init__((HOST, port), _Handler)
+            self._socket = socket.create_server((HOST, port), backlog=_BACKLOG)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise PipelineError("browse.port_unusable", port=port, reason=reason) from error
+        self.port: int = self._socket.getsockname()[1]
+        self._uvicorn = uvicorn.Server(
+            uvicorn.Config(
+                _Application(page, error_page),
+                http=connection.Connection,
+                loop="asyncio",
+                ws="none",
+                lifespan="off",
+                backlog=_BACKLOG,
+                proxy_headers=False,
+                server_header=False,
+                access_log=False,
+                log_config=None,
+                log_level=logging.CRITICAL,
+                timeout_graceful_shutdown=0,
+            )
+        )
 
-    def server_bind(self) -> None:
-        """Bind the socket without looking up the name of this machine."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = HOST, self.server_address[1]
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
 
     @property
     def url(self) -> str:
         """Return the URL of the start page."""
-        return f"http://{HOST}:{self.server_port}/"
+        return f"http://{HOST}:{self.port}/"
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a request in a new thread; if there are too many connections, the slowest client is disconnected.
+    def run(self) -> None:
+        """Answer requests until `stop` is called or, in the main thread, a signal ends the process."""
+        self._uvicorn.run([self._socket])
 
-        Args:
-            request: socket of the connection.
-            client_address: address of the client.
-        """
-        self.clients.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        """Close a connection.
-
-        Args:
-            request: socket of the connection.
-        """
-        self.clients.remove(request)
-        super().shutdown_request(request)
-
-    def service_actions(self) -> None:
-        """Close connections that exceeded their time limit. `serve_forever` calls this several times per second."""
-        self.clients.close_late()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that disconnected; report any other error, which is a bug.
-
-        Args:
-            request: socket of the connection.
-            client_address: address of the client.
-        """
-        if not isinstance(sys.exception(), OSError):
-            traceback.print_exc()
+    def stop(self) -> None:
+        """End `run`, from any thread. Pages that are being made are not waited for."""
+        self._uvicorn.should_exit = True
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-    server_version, sys_version = "spanmarker", ""
-    #: One request per connection, so that no trailing data is taken for another request.
-    protocol_version = "HTTP/1.0"
-    _HEADERS: ClassVar[dict[str, str]] = {
-        "Content-Type": "text/html; charset=utf-8",
-        "Content-Security-Policy": policy(forms=True) + "; frame-ancestors 'none'",
-        "X-Content-Type-Options": "nosniff",
-        "X-Frame-Options": "DENY",
-        "Referrer-Policy": "no-referrer",
-        "Cross-Origin-Opener-Policy": "same-origin",
-        "Cross-Origin-Resource-Policy": "same-origin",
-        "Cache-Control": "no-store",
-    }
+class _Application:
+    """The ASGI application: one endpoint, which checks every request in the same way."""
 
-    def do_GET(self) -> None:
-        """Answer a GET request."""
-        path, _, query = self.path.partition("?")
+    def __init__(self, page: MakePage, error_page: MakeErrorPage) -> None:
+        self._page, self._error_page = page, error_page
+        self._active = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
         try:
-            self._check()
-            with self._place():
-                page = self._answer(path, query.partition("#")[0])
-            self._send(HTTPStatus.OK, page)
-        except Problem as problem:
-            self._send(problem.status, self.server.told(problem))
+            _check(request)
+            status, page = HTTPStatus.OK, await self._make(request)
+        except PageError as error:
+            status, page = error.status, self._error_page(error)
+        headers = {**_HEADERS, "Content-Length": str(len(page))}
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = "GET, HEAD"
+        request.state.connection.wait(connection.RESPONSE_SECONDS)
+        await StreamingResponse(_parts(page), status, headers)(scope, receive, send)
 
-    do_HEAD = do_GET
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer an invalid request or an unsupported method.
-
-        Args:
-            code: HTTP status.
-            message: unused.
-            explain: unused.
-        """
-        status = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
-        words = "Pages can only be read." if status == HTTPStatus.METHOD_NOT_ALLOWED else status.description
-        self._send(status, self.server.told(Problem(status, status.phrase, words)))
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Do not log requests.
-
-        Args:
-            format: unused.
-            args: unused.
-        """
-
-    @contextlib.contextmanager
-    def _place(self) -> Iterator[None]:
-        """Occupy one of the slots for concurrent requests. Waiting for a client takes no slot.
-
-        Raises:
-            Problem: all slots are taken.
-        """
-        if not self.server.room.acquire(blocking=False):
-            raise Problem(
+    async def _make(self, request: Request) -> bytes:
+        if self._active >= _MOST_REQUESTS:
+            raise PageError(
                 HTTPStatus.SERVICE_UNAVAILABLE, "Too many at once", "Other pages are being made. Load this one again."
             )
+        query = bytes(request.scope["query_string"]).decode("ascii").partition("#")[0]
+        self._active += 1
         try:
-            with self.server.clients.answering(self.connection):
-                yield
-        finally:
-            self.server.room.release()
-
-    def _answer(self, path: str, query: str) -> bytes:
-        """Return a page.
-
-        Raises:
-            Problem: the page cannot be shown; no other exception is raised.
-        """
-        try:
-            return self.server.answer(path, query)
+            return await _in_thread(lambda: self._page(_path(request), query))
         except CodedError as error:
-            raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The output can't be read", str(error)) from error
-        except Problem:
+            raise PageError(HTTPStatus.INTERNAL_SERVER_ERROR, "The output can't be read", str(error)) from error
+        except PageError:
             raise
         except Exception as error:
             traceback.print_exc()
-            words = "The page could not be made; the terminal that spanmarker browse runs in says why."
-            raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of this program", words) from error
+            explanation = "The page could not be made; the terminal that spanmarker browse runs in says why."
+            raise PageError(HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of this program", explanation) from error
+        finally:
+            self._active -= 1
 
-    def _check(self) -> None:
-        hosts = self.headers.get_all("Host", [])
-        if len(hosts) != 1 or _host(hosts[0]) not in _OUR_NAMES:
-            words = "This page is for this machine only. Open it as the terminal says, by 127.0.0.1 or localhost."
-            raise Problem(HTTPStatus.FORBIDDEN, "Not this machine", words)
-        if len(self.path) > MAX_ADDRESS:
-            raise Problem(HTTPStatus.REQUEST_URI_TOO_LONG, "Too long", f"An address has at most {MAX_ADDRESS:,} bytes.")
-        if not self.path.startswith("/") or self.path.startswith("//"):
-            raise Problem(HTTPStatus.BAD_REQUEST, "Not an address", "An address begins with one slash.")
 
-    def _send(self, status: HTTPStatus, page: bytes) -> None:
-        self.send_response(status)
-        for name, value in self._HEADERS.items():
-            self.send_header(name, value)
-        if status == HTTPStatus.METHOD_NOT_ALLOWED:
-            self.send_header("Allow", "GET, HEAD")
-        self.send_header("Content-Length", str(len(page)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(page)
+async def _in_thread(work: Callable[[], bytes]) -> bytes:
+    """Call a function in a thread that does not keep the process alive, unlike those of asyncio and Starlette."""
+    done = Future[bytes]()
+    done.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(done)
+
+
+async def _parts(page: bytes) -> AsyncIterator[bytes]:
+    """Yield a page in parts: the next one is sent when the client has taken the previous ones."""
+    for start in range(0, len(page), _PART):
+        yield page[start : start + _PART]
+
+
+def _path(request: Request) -> str:
+    """Return the path as the client spelled it."""
+    return bytes(request.scope["raw_path"]).decode("ascii")
+
+
+def _check(request: Request) -> None:
+    """Check everything but the path and the query.
+
+    Raises:
+        PageError: for an invalid request.
+    """
+    if request.method not in ("GET", "HEAD"):
+        raise PageError(HTTPStatus.METHOD_NOT_ALLOWED, explanation="Pages can only be read.")
+    if request.scope["http_version"] not in ("1.0", "1.1"):
+        raise PageError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+    if len(request.headers) > _MAX_HEADERS:
+        raise PageError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+    hosts = request.headers.getlist("host")
+    if len(hosts) != 1 or _host(hosts[0]) not in _OUR_NAMES:
+        explanation = "This page is for this machine only. Open it as the terminal says, by 127.0.0.1 or localhost."
+        raise PageError(HTTPStatus.FORBIDDEN, "Not this machine", explanation)
+    path = _path(request)
+    if len(path) + len(request.scope["query_string"]) >= MAX_ADDRESS:
+        raise PageError(HTTPStatus.REQUEST_URI_TOO_LONG, "Too long", f"An address has at most {MAX_ADDRESS:,} bytes.")
+    if not path.startswith("/") or path.startswith("//"):
+        raise PageError(HTTPStatus.BAD_REQUEST, "Not an address", "An address begins with one slash.")
 
 
 _HOST_HEADER = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pipelines.browse.asked import Asked, address, describe_place
 from pipelines.browse.catalogue import Catalogue, LiveCatalogue
+from pipelines.browse.database import Database, Queries, retrying
 from pipelines.browse.document import document_values
+from pipelines.browse.error_pages import PageError, not_found
 from pipelines.browse.parts import in_sentence
-from pipelines.browse.problems import Problem, not_found
-from pipelines.browse.queries import Database, Questions, retrying
+from pipelines.browse.query import Page, Row, RowQuery
+from pipelines.browse.request import PageRequest, address, format_position
 from pipelines.browse.sources import Sources, Text, agrees
-from pipelines.browse.wanted import Page, Row, Wanted
 from pipelines.pages import render
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 
@@ -55,9 +55,9 @@ class Site:
             query: query string of the URL.
 
         Raises:
-            Problem: the page cannot be shown.
+            PageError: the page cannot be shown.
         """
-        pages: dict[str, Callable[[Asked], bytes]] = {
+        pages: dict[str, Callable[[PageRequest], bytes]] = {
             "/": self._entities,
             "/documents": self._documents,
             "/document": self._document,
@@ -65,37 +65,37 @@ class Site:
         }
         if path not in pages:
             raise not_found("There is no such page.")
-        return pages[path](Asked(query))
+        return pages[path](PageRequest(query))
 
-    def problem(self, problem: Problem) -> bytes:
-        """Return the page that describes a problem.
+    def error_page(self, error: PageError) -> bytes:
+        """Return the page that is shown instead of one that cannot be shown.
 
         Args:
-            problem: the problem.
+            error: the reason.
         """
-        return render("browse_problem", title=problem.title, forms=True, words=problem.words, at="")
+        return render("browse_error", title=error.title, forms=True, explanation=error.explanation, at="")
 
-    def _entities(self, asked: Asked) -> bytes:
-        wanted = Wanted(
+    def _entities(self, request: PageRequest) -> bytes:
+        query = RowQuery(
             ANNOTATIONS.name,
-            asked.searched("q"),
-            asked.one_of("match", _MATCHES, "part") == "whole",
-            asked.exactly("label"),
-            asked.share("least"),
-            asked.share("most"),
-            asked.one_of("sort", _ENTITY_ORDERS, "stored"),
+            request.searched("q"),
+            request.one_of("match", _MATCHES, "part") == "whole",
+            request.exactly("label"),
+            request.share("least"),
+            request.share("most"),
+            request.one_of("sort", _ENTITY_ORDERS, "stored"),
         )
 
         def look(catalogue: Catalogue) -> bytes:
-            with self.database.asking() as questions:
-                listing = _Listing.of(questions, catalogue, wanted, asked)
+            with self.database.session() as queries:
+                listing = _Listing.of(queries, catalogue, query, request)
             contexts = self._contexts(catalogue, listing.page.rows)
             labels = catalogue.totals[ANNOTATIONS.name].most_common()
             return self._rendered(
                 "browse",
                 "Entities",
                 catalogue,
-                listing=listing.values("/", match=asked.text("match"), sort=asked.text("sort")),
+                listing=listing.values("/", match=request.text("match"), sort=request.text("sort")),
                 rows=[
                     (row, context, address("/document", shard=row["shard"], hit=row["row"]) + "#hit")
                     for row, context in zip(listing.page.rows, contexts, strict=True)
@@ -103,42 +103,42 @@ class Site:
                 labels=[(label, count, address("/", label=label)) for label, count in labels],
                 matches=_MATCHES,
                 orders=_ENTITY_ORDERS,
-                match=asked.text("match") or "part",
-                sort=wanted.order,
+                match=request.text("match") or "part",
+                sort=query.order,
             )
 
         return self._looked(look)
 
-    def _documents(self, asked: Asked) -> bytes:
-        wanted = Wanted(
+    def _documents(self, request: PageRequest) -> bytes:
+        query = RowQuery(
             DOCUMENTS.name,
-            asked.searched("q"),
-            asked.one_of("match", _MATCHES, "part") == "whole",
-            asked.exactly("status"),
+            request.searched("q"),
+            request.one_of("match", _MATCHES, "part") == "whole",
+            request.exactly("status"),
         )
 
         def look(catalogue: Catalogue) -> bytes:
-            with self.database.asking() as questions:
-                listing = _Listing.of(questions, catalogue, wanted, asked)
+            with self.database.session() as queries:
+                listing = _Listing.of(queries, catalogue, query, request)
             return self._rendered(
                 "browse_documents",
                 "Documents",
                 catalogue,
-                listing=listing.values("/documents", match=asked.text("match")),
+                listing=listing.values("/documents", match=request.text("match")),
                 rows=[(row, address("/document", shard=row["shard"], row=row["row"])) for row in listing.page.rows],
                 statuses=catalogue.totals[DOCUMENTS.name].most_common(),
                 matches=_MATCHES,
-                match=asked.text("match") or "part",
+                match=request.text("match") or "part",
             )
 
         return self._looked(look)
 
-    def _rejects(self, asked: Asked) -> bytes:
-        wanted = Wanted(REJECTS.name, asked.searched("q"), value=asked.exactly("code"))
+    def _rejects(self, request: PageRequest) -> bytes:
+        query = RowQuery(REJECTS.name, request.searched("q"), value=request.exactly("code"))
 
         def look(catalogue: Catalogue) -> bytes:
-            with self.database.asking() as questions:
-                listing = _Listing.of(questions, catalogue, wanted, asked)
+            with self.database.session() as queries:
+                listing = _Listing.of(queries, catalogue, query, request)
             codes = catalogue.totals[REJECTS.name].most_common()
             return self._rendered(
                 "browse_rejects",
@@ -151,10 +151,10 @@ class Site:
 
         return self._looked(look)
 
-    def _document(self, asked: Asked) -> bytes:
+    def _document(self, request: PageRequest) -> bytes:
         def look(catalogue: Catalogue) -> bytes:
-            with self.database.asking() as questions:
-                values = document_values(asked, catalogue, questions, self.sources, _tones(catalogue))
+            with self.database.session() as queries:
+                values = document_values(request, catalogue, queries, self.sources, _tones(catalogue))
             return self._rendered("browse_document", "Document", catalogue, **values)
 
         return self._looked(look)
@@ -165,10 +165,10 @@ class Site:
         lost = "its document is in no table"
         try:
             # A separate time limit: rows are shown even if finding them took all the time.
-            with self.database.asking(_CONTEXT_SECONDS) as questions:
-                documents = questions.documents_of(list(dict.fromkeys(owners)))
-        except Problem as problem:
-            documents, lost = {}, f"its document was not looked up. {problem.words}"
+            with self.database.session(_CONTEXT_SECONDS) as queries:
+                documents = queries.documents_of(list(dict.fromkeys(owners)))
+        except PageError as error:
+            documents, lost = {}, f"its document was not looked up. {error.explanation}"
         known = list(documents)
         found = self.sources.texts([documents[owner] for owner in known], _CONTEXT_SECONDS)
         texts = dict(zip(known, found, strict=True))
@@ -208,7 +208,7 @@ class _Listing:
     """A page of rows, and the counts over all selected rows.
 
     Attributes:
-        wanted: the rows to select.
+        query: the rows to select.
         page: the rows of the page.
         looked_through: number of shards searched and of all shards, for an incomplete page.
         count: number of selected rows, if known.
@@ -217,7 +217,7 @@ class _Listing:
         first: whether this is the first page.
     """
 
-    wanted: Wanted
+    query: RowQuery
     page: Page
     looked_through: tuple[int, int]
     count: int | None
@@ -226,28 +226,28 @@ class _Listing:
     first: bool
 
     @classmethod
-    def of(cls, questions: Questions, catalogue: Catalogue, wanted: Wanted, asked: Asked) -> "_Listing":
-        after = asked.place("after", catalogue)
-        page = questions.page(catalogue, wanted, after, TAG_TABLES)
-        known = not wanted.text and wanted.least is None and wanted.most is None
+    def of(cls, queries: Queries, catalogue: Catalogue, query: RowQuery, request: PageRequest) -> "_Listing":
+        after = request.position("after", catalogue)
+        page = queries.page(catalogue, query, after, TAG_TABLES)
+        known = not query.text and query.least is None and query.most is None
         count, whole, by_value = None, True, list[tuple[str, int]]()
-        if known or asked.flag("count"):
-            counts = questions.counts(catalogue, wanted)
+        if known or request.flag("count"):
+            counts = queries.counts(catalogue, query)
             count, whole = counts.by_value.total(), counts.whole
             by_value = [] if known else counts.by_value.most_common()
         elif page.after is None and after is None:
             count = len(page.rows)
         done = catalogue.number_of(page.after.shard) if page.after is not None else None
-        return cls(wanted, page, (done or 0, len(catalogue.names)), count, whole, by_value, after is None)
+        return cls(query, page, (done or 0, len(catalogue.names)), count, whole, by_value, after is None)
 
     def values(self, path: str, **more: object) -> dict[str, Any]:
         """Return the variables of the templates; `more` are fields of the form that do not select rows."""
-        wanted, after = self.wanted, self.page.after
-        name = {ANNOTATIONS.name: "label", DOCUMENTS.name: "status", REJECTS.name: "code"}[wanted.table]
-        fields = {"q": wanted.text, name: wanted.value, "least": wanted.least, "most": wanted.most, **more}
+        query, after = self.query, self.page.after
+        name = {ANNOTATIONS.name: "label", DOCUMENTS.name: "status", REJECTS.name: "code"}[query.table]
+        fields = {"q": query.text, name: query.value, "least": query.least, "most": query.most, **more}
         return {
             "fields": fields,
-            "next": address(path, **fields, after=describe_place(after)) if after is not None else "",
+            "next": address(path, **fields, after=format_position(after)) if after is not None else "",
             "begin": "" if self.first else address(path, **fields),
             "count_all": address(path, **fields, count=1) if self.count is None else "",
             "whole": self.page.whole,

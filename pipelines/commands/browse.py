@@ -34,7 +34,7 @@ def browse(
     All users of this machine can open the page while the command runs. Ctrl-C ends it.
     """
     from pipelines.browse.catalogue import LiveCatalogue, local_folder
-    from pipelines.browse.queries import Database
+    from pipelines.browse.database import Database
     from pipelines.browse.server import Server
     from pipelines.browse.sources import Sources
     from pipelines.browse.views import Site
@@ -49,11 +49,11 @@ def browse(
     try:
         texts = Sources(folder, identity["id_column"], identity["text_column"], sources or [])
         site = Site(folder, live, database, texts)
-        with Server(port, site.page, site.problem) as server:
+        with Server(port, site.page, site.error_page) as server:
             print(f"Browse it at {server.url} (Ctrl-C ends it)", flush=True)
             if open:
                 _show(server.url)
-            server.serve_forever()
+            server.run()
     finally:
         database.close()
 

@@ -14,9 +14,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pipelines.pages import charts
 from pipelines.pages.figures import decimal, number, percent, seconds, size
 from pipelines.pages.text import shown
+from spanmarker_core import charts
 
 #: Callers limit the length of the lists that they pass to templates, so that pages stay small.
 _FILTERS = {

@@ -6,7 +6,7 @@ from typing import Literal
 
 from markupsafe import Markup, escape
 
-from spanmarker_core.text.unseen import UNSEEN
+from spanmarker_core.text.invisible import INVISIBLE
 
 Kind = Literal["entity", "right", "missed", "wrong"]
 
@@ -121,7 +121,7 @@ def _note(words: str) -> Markup:
 def _visible(text: str) -> Markup:
     parts: list[Markup] = []
     at = 0
-    for found in UNSEEN.finditer(text):
+    for found in INVISIBLE.finditer(text):
         parts.append(escape(text[at : found.start()]))
         parts.append(_note(_PICTURES.get(found.group(), f"U+{ord(found.group()):04X}")))
         at = found.end()

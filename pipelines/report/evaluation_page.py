@@ -6,10 +6,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pipelines.pages import charts, render
-from pipelines.pages.charts import Series
+from pipelines.pages import render
 from pipelines.pages.figures import number, percent
 from pipelines.pages.text import Mark, highlighted, shown
+from spanmarker_core import charts
+from spanmarker_core.charts import Series
 from spanmarker_core.evaluation.scores.attributes import BUCKETS
 from spanmarker_core.evaluation.scores.error_kinds import KINDS
 from spanmarker_core.text.shortened import shortened

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pipelines.pages import charts, render
-from pipelines.pages.charts import Series
+from pipelines.pages import render
 from pipelines.pages.figures import decimal, number
 from pipelines.pages.text import shown
 from pipelines.report.evaluation_page import format_fact, short
 from pipelines.report.folder import publish_files
+from spanmarker_core import charts
+from spanmarker_core.charts import Series
 from spanmarker_core.text.markdown import cell, table
 
 #: Maximum number of classes in the chart of cosines, the most frequent ones, limited by the width of a page.

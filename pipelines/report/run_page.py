@@ -6,11 +6,12 @@ from typing import Any
 from markupsafe import Markup
 
 from pipelines.output.pending_shards import SKIPPED
-from pipelines.pages import charts, render
+from pipelines.pages import render
 from pipelines.pages.figures import decimal, percent, seconds, size
 from pipelines.pages.text import shown
 from pipelines.report.run_markdown import describe_alarms, describe_density, describe_found, describe_work
 from pipelines.shards.stats import STATUSES
+from spanmarker_core import charts
 
 #: Maximum numbers of entity texts per label, and of characters per text.
 _TOP, _TEXT = 5, 40

@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from markupsafe import Markup
+
 from spanmarker_core.architectures.registry import bundles_tags, options_of
 from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.bundle.reader import GATE_CURVE
@@ -24,7 +26,7 @@ from spanmarker_core.card.facts import (
     text,
 )
 from spanmarker_core.card.metadata import front_matter, languages
-from spanmarker_core.card.text import Markup, one_line
+from spanmarker_core.card.text import one_line
 from spanmarker_core.data.summary import DataSummary, span_of
 
 #: Maximum number of points of the gate's curve and of labels on a card; number of entities below which a label is

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
 
 from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.bundle.files import publish_text
@@ -15,7 +16,7 @@ from spanmarker_core.bundle.reader import CARD, CARD_FACTS, GATE_CURVE, read_inf
 from spanmarker_core.card.content import content
 from spanmarker_core.card.facts import Facts
 from spanmarker_core.card.gate_curve import curve_svg
-from spanmarker_core.card.text import Markup, escaped, paragraph
+from spanmarker_core.card.text import escaped, paragraph
 from spanmarker_core.errors import CoreError, UnusableError, as_core_error
 
 

@@ -2,19 +2,15 @@
 
 import re
 
+from markupsafe import Markup
+
+from spanmarker_core.text.invisible import INVISIBLE
 from spanmarker_core.text.shortened import shortened
-from spanmarker_core.text.unseen import UNSEEN
 
 #: Punctuation that may be markup; an underscore within a word is not.
 _MARKUP = re.compile(r"[\\`*\[\]<>|~$&]|(?<![^\W_])_|_(?![^\W_])")
 #: Beginnings of a line that Markdown reads as a heading, list, quotation, rule, fence or code.
 _BLOCK_START = re.compile(r"[#>+=~-]|\d+(?=[.)])")
-
-
-class Markup(str):
-    """Markdown that is already escaped or intended as markup; `escaped` returns it unchanged."""
-
-    __slots__ = ()
 
 
 def one_line(value: object, limit: int = 1000) -> str:
@@ -27,17 +23,19 @@ def one_line(value: object, limit: int = 1000) -> str:
     >>> one_line("a\\n b\\u202e", 10), one_line("abcdef", 4)
     ('a b�', 'abc…')
     """
-    return shortened(UNSEEN.sub("\ufffd", " ".join(str(value).split())), limit)
+    return shortened(INVISIBLE.sub("\ufffd", " ".join(str(value).split())), limit)
 
 
 def escaped(value: object) -> Markup:
     """Escape a value so that Markdown shows it literally within a line, a cell or a link; None becomes an empty text.
 
+    `Markup` is returned unchanged: it is escaped already, or intended as markup.
+
     Args:
         value: any value; it is converted to text.
 
-    >>> escaped("a|<b> _c_ d_e"), escaped(None)
-    ('a\\\\|\\\\<b\\\\> \\\\_c\\\\_ d_e', '')
+    >>> print(escaped("a|<b> _c_ d_e"))
+    a\\|\\<b\\> \\_c\\_ d_e
     """
     if isinstance(value, Markup):
         return value
@@ -50,8 +48,8 @@ def paragraph(value: object) -> Markup:
     Args:
         value: any value; it is converted to text.
 
-    >>> paragraph("# a"), paragraph("1. a"), paragraph("a")
-    ('\\\\# a', '1\\\\. a', 'a')
+    >>> print(paragraph("# a"), paragraph("1. a"), paragraph("a"), sep=", ")
+    \\# a, 1\\. a, a
     """
     text = escaped(value)
     start = _BLOCK_START.match(text)

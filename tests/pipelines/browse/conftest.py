@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.browse.catalogue import LiveCatalogue, local_folder
-from pipelines.browse.queries import Database
+from pipelines.browse.database import Database
 from pipelines.browse.server import Server
 from pipelines.browse.sources import Sources
 from pipelines.browse.views import Site
@@ -29,13 +29,13 @@ def site(output, named=None):
 @contextlib.contextmanager
 def serving(output, named=None):
     """Yield the URL of a server of an output, in this process; `named` as in `site`."""
-    with site(output, named) as pages, Server(0, pages.page, pages.problem) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    with site(output, named) as pages, Server(0, pages.page, pages.error_page) as server:
+        thread = threading.Thread(target=server.run)
         thread.start()
         try:
             yield server.url
         finally:
-            server.shutdown()
+            server.stop()
             thread.join()
 
 

@@ -33,13 +33,13 @@ def test_every_entity_of_a_run_is_shown_in_its_text(tmp_path, tiny_bundle, monke
                 assert "is not shown" not in page.words
                 shown += 1
         assert shown == len(rows)
-        with pages.database.asking() as questions:
+        with pages.database.session() as queries:
             for row in rows:
                 if row["status"] != "tagged":
                     continue
                 (shard,) = [n for n in catalogue.names if _has(tmp_path / "out", n, row["document_id"])]
                 text = pages.sources.texts([row | {"shard": shard}], 60)[0].text
-                surfaces = list(questions.surfaces(shard, row["document_id"]))
+                surfaces = list(queries.surfaces(shard, row["document_id"]))
                 assert len(surfaces) == row["n_entities"]
                 assert agrees(text, surfaces)
         assert "broken_json" in look(pages, "/rejects").words

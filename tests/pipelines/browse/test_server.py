@@ -9,9 +9,9 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from pipelines.browse import clients as clients_module
+from pipelines.browse import connection as connection_module
 from pipelines.browse import server as module
-from pipelines.browse.problems import Problem
+from pipelines.browse.error_pages import PageError
 from pipelines.browse.server import Server
 from pipelines.errors import PipelineError
 from tests.support.hostile import STRINGS
@@ -32,7 +32,7 @@ def ask(url, path="/", method="GET", **headers):
     try:
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
-        return answer.status, dict(answer.getheaders()), answer.read()
+        return answer.status, answer.headers, answer.read()
     finally:
         connection.close()
 
@@ -87,9 +87,9 @@ def test_this_machine_by_its_own_names_is_answered(hostile_url, host):
 
 
 def test_no_host_or_two_are_refused(hostile_url):
-    assert raw(hostile_url, b"GET / HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.0 403")
+    assert raw(hostile_url, b"GET / HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 403")
     two = b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n"
-    assert raw(hostile_url, two).startswith(b"HTTP/1.0 403")
+    assert raw(hostile_url, two).startswith(b"HTTP/1.1 400")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "LOOK"])
@@ -183,21 +183,27 @@ def test_what_is_no_request_ends_the_connection(hostile_url):
         b"",
     ):
         answer = raw(hostile_url, request)
-        assert not answer.startswith(b"HTTP/1.0 200")
+        assert not answer.startswith(b"HTTP/1.1 200")
         assert b"Traceback" not in answer
     assert ask(hostile_url)[0] == 200
     # What follows a request is no second one.
     once = b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n"
-    assert raw(hostile_url, once + once).count(b"HTTP/1.0 200") == 1
+    assert raw(hostile_url, once + once).count(b"HTTP/1.1 200") == 1
 
 
+@contextlib.contextmanager
 def serve(answer):
-    def told(problem: Problem) -> bytes:
-        return f"{problem.title}: {problem.words}".encode()
+    def error_page(error: PageError) -> bytes:
+        return f"{error.title}: {error.explanation}".encode()
 
-    server = Server(0, answer, told)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    return server
+    with Server(0, answer, error_page) as server:
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+            thread.join()
 
 
 def test_faults_are_told_without_what_is_inside(capfd):
@@ -213,7 +219,6 @@ def test_faults_are_told_without_what_is_inside(capfd):
         assert b"secret" not in body
         assert b"terminal" in body
         assert ask(server.url, "/coded")[2].startswith(b"The output can't be read: [browse.not_tagged] /out")
-        server.shutdown()
     assert "ValueError: secret" in capfd.readouterr().err
 
 
@@ -236,7 +241,6 @@ def test_too_many_requests_at_once_are_turned_away(monkeypatch):
         for thread in threads:
             thread.join()
         assert ask(server.url)[2] == b"done"
-        server.shutdown()
 
 
 @contextlib.contextmanager
@@ -267,7 +271,6 @@ def test_clients_that_say_nothing_or_half_keep_nobody_out(count, said):
                 client.sendall(said)
         for _ in range(3):
             answered_soon(server.url)
-        server.shutdown()
 
 
 def test_clients_that_say_a_byte_at_a_time_keep_nobody_out():
@@ -276,7 +279,6 @@ def test_clients_that_say_a_byte_at_a_time_keep_nobody_out():
             for client in clients:
                 client.sendall(bytes([byte]))
             answered_soon(server.url)
-        server.shutdown()
 
 
 def test_clients_that_take_no_response_keep_nobody_out():
@@ -287,12 +289,11 @@ def test_clients_that_take_no_response_keep_nobody_out():
             client.sendall(large)
         for _ in range(3):
             answered_soon(server.url)
-        server.shutdown()
 
 
 @pytest.mark.parametrize("trickle", [False, True])
 def test_a_request_has_to_come_in_time(monkeypatch, trickle):
-    monkeypatch.setattr(clients_module, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(connection_module, "REQUEST_SECONDS", 0.5)
     with serve(lambda path, query: b"page") as server, connected(server.url, 1) as (client,):
         client.settimeout(0.05)
         began = time.monotonic()
@@ -307,11 +308,10 @@ def test_a_request_has_to_come_in_time(monkeypatch, trickle):
             except OSError:
                 break
         assert 0.4 < time.monotonic() - began < 5
-        server.shutdown()
 
 
 def test_a_response_has_to_be_taken_in_time(monkeypatch):
-    monkeypatch.setattr(clients_module, "RESPONSE_SECONDS", 0.5)
+    monkeypatch.setattr(connection_module, "RESPONSE_SECONDS", 0.5)
     size = 50_000_000
     with serve(lambda path, query: bytes(size)) as server, connected(server.url, 1) as (client,):
         client.sendall(REQUEST)
@@ -321,11 +321,10 @@ def test_a_response_has_to_be_taken_in_time(monkeypatch):
             while block := client.recv(1 << 20):
                 taken += len(block)
         assert taken < size
-        server.shutdown()
 
 
 def test_a_response_may_take_its_time_to_be_made(monkeypatch):
-    monkeypatch.setattr(clients_module, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(connection_module, "REQUEST_SECONDS", 0.2)
 
     def answer(path, query):
         time.sleep(1)
@@ -333,19 +332,16 @@ def test_a_response_may_take_its_time_to_be_made(monkeypatch):
 
     with serve(answer) as server:
         assert ask(server.url)[2] == b"done"
-        server.shutdown()
 
 
 def test_it_listens_on_this_machine_only(hostile_url):
     with serve(lambda path, query: b"") as server:
-        assert server.server_address[0] == "127.0.0.1"
-        server.shutdown()
+        assert server._socket.getsockname()[0] == "127.0.0.1"
 
 
 def test_a_port_in_use_is_told():
     with serve(lambda path, query: b"") as server:
         with pytest.raises(PipelineError) as caught:
-            Server(server.server_port, lambda path, query: b"", lambda problem: b"")
+            Server(server.port, lambda path, query: b"", lambda error: b"")
         assert caught.value.code == "browse.port_unusable"
-        assert str(server.server_port) in str(caught.value)
-        server.shutdown()
+        assert str(server.port) in str(caught.value)

@@ -7,10 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from pipelines.browse import parts, queries
-from pipelines.browse.problems import Problem
-from pipelines.browse.queries import Questions
-from pipelines.browse.wanted import Page, Place
+from pipelines.browse import database, parts
+from pipelines.browse.database import Queries
+from pipelines.browse.error_pages import PageError
+from pipelines.browse.query import Page, RowPosition
 from tests.pipelines.browse.conftest import site
 from tests.support.browsed_output import add_shard, annotation, begin, document
 from tests.support.hostile import STRINGS
@@ -177,7 +177,7 @@ def test_a_huge_document_is_shown_in_parts(tmp_path):
         assert seen[-1][-1] == f"Ann{count - 1:05d}"
         for first, second in ((seen[0], seen[1]), (seen[2], seen[3])):  # neighbours share none and leave none out
             assert int(second[0][3:]) == int(first[-1][3:]) + 1
-        with pytest.raises(Problem):
+        with pytest.raises(PageError):
             pages.page("/document", f"shard={shard}&row=0&part={total + 1}")
 
 
@@ -199,14 +199,14 @@ def test_more_are_told_of_only_where_that_costs_nothing(hostile_site):
 
 def test_what_was_found_before_the_time_was_over_is_shown(article, monkeypatch):
     pages, _, _ = article
-    real = Questions.page
+    real = Queries.page
 
-    def late(self, catalogue, wanted, after, limit):
-        rows = real(self, catalogue, wanted, after, limit).rows
+    def late(self, catalogue, query, after, limit):
+        rows = real(self, catalogue, query, after, limit).rows
         self._deadline = 0.0
-        return Page(rows, Place(catalogue.names[0], -1), whole=False)
+        return Page(rows, RowPosition(catalogue.names[0], -1), whole=False)
 
-    monkeypatch.setattr(Questions, "page", late)
+    monkeypatch.setattr(Queries, "page", late)
     page = look(pages, "/?q=bob&count=1")
     assert "Looked through 0 of 1 shards before the time was over. At least 0 entities" in page.words
     assert "Ann met Bobperson in York." in page.words
@@ -219,8 +219,8 @@ def test_entities_are_shown_where_their_documents_are_not_found_in_time(article,
     pages, _, _ = article
 
     def late(self, owners):
-        raise queries._OutOfTime
+        raise database._OutOfTime
 
-    monkeypatch.setattr(Questions, "documents_of", late)
+    monkeypatch.setattr(Queries, "documents_of", late)
     page = look(pages, "/?q=bob")
     assert "Its sentence is not shown: its document was not looked up." in page.words

@@ -3,8 +3,8 @@
 from markupsafe import Markup
 
 from pipelines import pages
-from pipelines.pages import charts
 from pipelines.pages.text import Mark, highlighted
+from spanmarker_core import charts
 
 HOSTILE = (
     "<script>document.title='owned'</script>",

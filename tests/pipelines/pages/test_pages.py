@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from pipelines import pages
-from pipelines.pages import charts
 from pipelines.pages.text import Mark, highlighted, shown
+from spanmarker_core.text.invisible import INVISIBLE
 from tests.pipelines.pages.browser import DESK, PHONE, assert_sound, opened
 from tests.pipelines.pages.gallery import HOSTILE, gallery
 
@@ -100,7 +100,7 @@ def test_highlights_leave_the_text_as_it_is_and_close_what_they_open(text, drawn
     places = [(sorted((min(a, len(text)), min(b, len(text)))), label[:5]) for a, b, label in drawn]
     marks = [Mark(start, end, label) for (start, end), label in places]
     made = highlighted(text, marks, limit=100)
-    visible = pages.text._UNSEEN.sub("", text)
+    visible = INVISIBLE.sub("", text)
     assert plain(made) == visible
     assert made.count("<mark") == made.count("</mark>")
     assert made.count("<b>") == sum(mark.start < mark.end for mark in marks)
@@ -128,25 +128,3 @@ def test_highlights_of_a_long_text_are_a_part_of_it_and_count_the_rest():
     assert "475 more" in made
     assert "425 more, 1 entities among them" in made
     assert made.count("<mark") == 1
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "ticks"),
-    [(0.0, 1.0, ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]), (0.0, 1234.0, ["0", "250", "500", "750", "1,000"]),
-     (-3.0, 4.0, ["-2", "0", "2", "4"])],
-)  # fmt: skip
-def test_ticks_are_round(low, high, ticks):
-    axis = charts._Axis(low, high, 0, 100)
-    assert [axis.words(value) for value in axis.ticks()] == ticks
-
-
-def test_charts_of_nothing_and_of_one_point():
-    assert "nothing to draw" in charts.lines([], title="t", x="x", y="y")
-    assert "nothing to draw" in charts.bars([], title="t", x="x", y="y")
-    assert "<polyline" in charts.lines([charts.Series("a", [(3, 3)])], title="t", x="x", y="y")
-    assert 'height="0' in charts.bars([("a", 0)], title="t", x="x", y="y")
-
-
-def test_a_chart_of_many_points_is_small():
-    points = [(n, n % 7) for n in range(100_000)]
-    assert len(charts.lines([charts.Series("a", points)], title="t", x="x", y="y")) < 10_000

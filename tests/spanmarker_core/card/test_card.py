@@ -386,5 +386,7 @@ def test_facts_are_a_file_beside_the_card():
 def test_the_bundled_card_is_the_one_of_its_facts():
     bundle = Path(__file__).parents[3] / "spanmarker_core" / "default_model"
     card = (bundle / "README.md").read_text(encoding="utf-8")
-    assert card == model_card(read_info(bundle).config, read_card_facts(bundle))
+    config, facts = read_info(bundle).config, read_card_facts(bundle)
+    assert card == model_card(config, facts)
+    assert (bundle / "gate.svg").read_text(encoding="utf-8") == card_files(config, facts)["gate.svg"]
     assert hub_problems(card) == []

@@ -1,17 +1,25 @@
-"""Charts as SVG, and heat maps as tables. They use CSS classes only, since a page's policy forbids inline styles.
+"""Charts as SVG, for pages and for files beside model cards, and heat maps as tables.
 
-Series differ in dash and shape as well as in colour. Each chart has a title for screen readers.
+Series differ in dash and shape as well as in colour. Each chart has a title for screen readers. Charts are complete
+without a style sheet; colours are presentation attributes, which a page's policy allows, unlike inline styles, and
+which its style sheet overrides by CSS classes.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
 _WIDTH, _HEIGHT = 420, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 26, 42
-_MAX_POINTS = 400
+_INK, _GRID = "#222", "#d5dbe1"
+#: Colours from a palette for colour-blind readers, dashes, and shapes of points around the origin, by series.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b57d00", "#56b4e9")
+_DASHES = ("none", "7 3", "2 3", "9 3 2 3", "12 4", "4 2")
+_SHAPES = ("M-3.5,0a3.5,3.5 0 1 0 7,0a3.5,3.5 0 1 0 -7,0", "M-3.2,-3.2h6.4v6.4h-6.4z", "M0,-4.2L4,3.2H-4z",
+           "M0,-4.5L4.5,0L0,4.5L-4.5,0z", "M-4,-3.2H4L0,4.2z", "M-4,-1h3v-3h2v3h3v2h-3v3h-2v-3h-3z")  # fmt: skip
+_MAX_POINTS, _MAX_DOTS = 400, 12  # of a series that are drawn, and of a line with a shape at each
 _SHADES = 10
 
 
@@ -30,30 +38,37 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Maps values from `low` to `high` linearly onto pixels, with ticks at round values."""
+    """Maps values from `low` to `high` onto pixels, linearly or by their logarithms, with ticks at round values."""
 
     low: float
     high: float
     first: float  # pixels
     last: float
     percent: bool = False
+    log: bool = False
 
     def at(self, value: float) -> float:
         """Return the pixel of a value."""
-        share = (value - self.low) / (self.high - self.low)
-        return round(self.first + share * (self.last - self.first), 1)
+        low, high, value = map(math.log, (self.low, self.high, value)) if self.log else (self.low, self.high, value)
+        return round(self.first + (value - low) / (high - low) * (self.last - self.first), 1)
 
     def ticks(self) -> list[float]:
-        """Return about five round values within the axis."""
+        """Return about five round values within the axis; on a logarithmic axis, 1, 2 and 5 times powers of ten."""
+        if self.log:
+            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            values = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+            return [value for value in values if self.low <= value <= self.high * (1 + 1e-9)]
         step = _step(self.high - self.low)
         first = math.ceil(self.low / step - 1e-9)
         return [number * step for number in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
     def words(self, value: float) -> str:
         """Return the label of a tick, with enough digits to distinguish it from its neighbours."""
-        scaled, step = (100 * value, 100) if self.percent else (value, 1)
-        digits = max(0, -math.floor(math.log10(_step(self.high - self.low) * step) + 1e-9))
-        return f"{scaled:,.{digits}f}{' %' if self.percent else ''}"
+        scaled, unit, scale = (100 * value, " %", 100) if self.percent else (value, "", 1)
+        if self.log:
+            return f"{scaled:g}{unit}"
+        digits = max(0, -math.floor(math.log10(_step(self.high - self.low) * scale) + 1e-9))
+        return f"{scaled:,.{digits}f}{unit}"
 
 
 def lines(
@@ -83,20 +98,47 @@ def lines(
     if not drawn:
         return _nothing(title)
     across, up = _axes(drawn, percent, x_percent, mark)
-    parts = [_frame(across, up, x, y)]
+    guide = ""
     if diagonal:
-        parts.append(
-            f'<line class="guide" x1="{across.at(across.low)}" y1="{up.at(across.low)}" '
-            f'x2="{across.at(across.high)}" y2="{up.at(across.high)}"/>'
+        guide = (
+            f'<line class="guide" stroke="{_INK}" stroke-dasharray="2 4" x1="{across.at(across.low)}" '
+            f'y1="{up.at(across.low)}" x2="{across.at(across.high)}" y2="{up.at(across.high)}"/>'
         )
-    if mark:
-        parts.append(_marked(across, *mark))
+    marked = _marked(across, *mark) if mark else ""
+    return _svg(title, [_frame(across, up, x, y), guide, marked, *_curves(drawn, across, up)]) + _legend(drawn, "line")
+
+
+def lines_file(
+    series: Sequence[Series], *, title: str, x: str, y: str, low: tuple[float, float], mark: tuple[float, str] | None
+) -> str:
+    """Return a line chart of shares as an SVG file of its own, with its legend. The x axis is logarithmic.
+
+    Args:
+        series: as for `lines`, of shares from 0 to 1.
+        title: description of the chart for screen readers.
+        x: name of the x axis.
+        y: name of the y axis.
+        low: lowest values of the axes; both end at 1.
+        mark: a value of x to mark, and its label in the legend.
+    """
+    drawn = [each for each in series if each.points]
+    across = _Axis(low[0], 1.0, _LEFT, _WIDTH - _RIGHT, percent=True, log=True)
+    up = _Axis(low[1], 1.0, _HEIGHT - _BOTTOM, _TOP, percent=True)
+    legend, left = [], 0
     for number, each in enumerate(drawn):
-        points = " ".join(f"{across.at(a)},{up.at(b)}" for a, b in each.points)
-        parts.append(f'<polyline class="line s{number % 6}" points="{points}"/>')
-        if len(each.points) <= 12:
-            parts += [_dot(number, across.at(a), up.at(b)) for a, b in each.points]
-    return _svg(title, parts) + _legend(drawn, "line")
+        legend.append(_entry(left, _HEIGHT, _sample(number, "line"), each.name))
+        left += 48 + 6 * len(each.name)
+    if mark:
+        sample = f'<path {_MARKED} d="M14 -1v14"/>'
+        legend.append(_entry(0, _HEIGHT + 20, sample, mark[1]))
+    marked = _marked(across, mark[0], "") if mark else ""
+    width, height = _WIDTH + 12, _HEIGHT + 42  # room for half of the last tick, and for the legend
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{1.5 * width:g}" '
+        f'height="{1.5 * height:g}" font-family="sans-serif" font-size="12" fill="{_INK}">'
+        f'<title>{escape(title)}</title><rect width="{width}" height="{height}" fill="#fff"/>'
+        f"{_frame(across, up, x, y)}{marked}{''.join(_curves(drawn, across, up))}{''.join(legend)}</svg>\n"
+    )
 
 
 def scatter(groups: Sequence[Series], *, title: str, x: str, y: str) -> Markup:
@@ -112,7 +154,7 @@ def scatter(groups: Sequence[Series], *, title: str, x: str, y: str) -> Markup:
     if not drawn:
         return _nothing(title)
     across, up = _axes(drawn, False, False, None)
-    dots = [_dot(n, across.at(a), up.at(b)) for n, each in enumerate(drawn) for a, b in each.points]
+    dots = [_dots(number, each, across, up) for number, each in enumerate(drawn)]
     return _svg(title, [_frame(across, up, x, y), *dots]) + _legend(drawn, "dot")
 
 
@@ -134,12 +176,12 @@ def bars(rows: Sequence[tuple[str, float]], *, title: str, x: str, y: str) -> Ma
     for number, (name, value) in enumerate(rows):
         left, top = round(_LEFT + room * number, 1), up.at(value)
         parts.append(
-            f'<rect class="bar" x="{left}" y="{top}" width="{max(room - 1.5, 0.5):.1f}" '
+            f'<rect class="bar" fill="{_COLOURS[0]}" x="{left}" y="{top}" width="{max(room - 1.5, 0.5):.1f}" '
             f'height="{round(_HEIGHT - _BOTTOM - top, 1)}"><title>{escape(name)}: {value:,}</title></rect>'
         )
         if number % every == 0:
             middle = round(left + room / 2, 1)
-            parts.append(f'<text class="tick" x="{middle}" y="{_HEIGHT - _BOTTOM + 15}">{escape(name)}</text>')
+            parts.append(_text("tick", "middle", middle, _HEIGHT - _BOTTOM + 15, name))
     return _svg(title, parts)
 
 
@@ -222,57 +264,82 @@ def _step(length: float) -> float:
 
 
 def _frame(across: _Axis, up: _Axis, x: str, y: str) -> str:
-    floor = _HEIGHT - _BOTTOM
-    ticks = "".join(
-        f'<text class="tick" x="{across.at(value)}" y="{floor + 15}">{across.words(value)}</text>'
-        for value in across.ticks()
-    )
+    floor = _HEIGHT - _BOTTOM + 15
+    ticks = "".join(_text("tick", "middle", across.at(value), floor, across.words(value)) for value in across.ticks())
     return _up(up, y) + ticks + _name_of_x(x)
 
 
 def _up(up: _Axis, y: str) -> str:
-    parts = [f'<text class="axis" x="4" y="12">{escape(y)}</text>']
+    parts = [_text("axis", "start", 4, 12, y)]
     for value in up.ticks():
         height = up.at(value)
-        parts.append(f'<line class="grid" x1="{_LEFT}" y1="{height}" x2="{_WIDTH - _RIGHT}" y2="{height}"/>')
-        parts.append(f'<text class="tick end" x="{_LEFT - 6}" y="{height}" dy="0.35em">{up.words(value)}</text>')
+        parts.append(f'<path class="grid" stroke="{_GRID}" d="M{_LEFT} {height}H{_WIDTH - _RIGHT}"/>')
+        parts.append(_text("tick", "end", _LEFT - 6, round(height + 4, 1), up.words(value)))
     return "".join(parts)
 
 
 def _name_of_x(x: str) -> str:
-    return f'<text class="axis end" x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 6}">{escape(x)}</text>'
+    return _text("axis", "end", _WIDTH - _RIGHT, _HEIGHT - 6, x)
+
+
+_MARKED = f'class="marked" stroke="{_INK}" stroke-dasharray="4 3"'
 
 
 def _marked(across: _Axis, value: float, words: str) -> str:
     place = across.at(value)
-    side = "end" if place > _WIDTH / 2 else "start"
-    shift = -5 if side == "end" else 5
+    side, shift = ("end", -5) if place > _WIDTH / 2 else ("start", 5)
+    label = _text("axis", side, round(place + shift, 1), _HEIGHT - _BOTTOM - 8, words) if words else ""
+    return f'<path {_MARKED} d="M{place} {_TOP}V{_HEIGHT - _BOTTOM}"/>{label}'
+
+
+def _text(kind: str, anchor: str, x: float, y: float, words: str) -> str:
+    return f'<text class="{kind}" text-anchor="{anchor}" x="{x}" y="{y}">{escape(words)}</text>'
+
+
+def _curves(series: Sequence[Series], across: _Axis, up: _Axis) -> Iterator[str]:
+    for number, each in enumerate(series):
+        yield _group(number, _line(number, " ".join(f"{across.at(a)},{up.at(b)}" for a, b in each.points)))
+        if len(each.points) <= _MAX_DOTS:
+            yield _dots(number, each, across, up)
+
+
+def _dots(number: int, series: Series, across: _Axis, up: _Axis) -> str:
+    return _group(number, "".join(_dot(number, across.at(a), up.at(b)) for a, b in series.points))
+
+
+def _group(number: int, content: str) -> str:
+    return f'<g class="s{number % 6}" fill="{_COLOURS[number % 6]}">{content}</g>'
+
+
+def _line(number: int, points: str) -> str:
     return (
-        f'<line class="marked" x1="{place}" y1="{_TOP}" x2="{place}" y2="{_HEIGHT - _BOTTOM}"/>'
-        f'<text class="axis {side}" x="{place + shift}" y="{_HEIGHT - _BOTTOM - 8}">{escape(words)}</text>'
+        f'<polyline class="line" fill="none" stroke="{_COLOURS[number % 6]}" stroke-width="2" '
+        f'stroke-dasharray="{_DASHES[number % 6]}" points="{points}"/>'
     )
 
 
-#: Shapes of points, by series, around the origin.
-_SHAPES = ("M-3.5,0a3.5,3.5 0 1 0 7,0a3.5,3.5 0 1 0 -7,0", "M-3.2,-3.2h6.4v6.4h-6.4z", "M0,-4.2L4,3.2H-4z",
-           "M0,-4.5L4.5,0L0,4.5L-4.5,0z", "M-4,-3.2H4L0,4.2z", "M-4,-1h3v-3h2v3h3v2h-3v3h-2v-3h-3z")  # fmt: skip
-
-
 def _dot(number: int, x: float, y: float) -> str:
-    return f'<path class="dot s{number % 6}" transform="translate({x} {y})" d="{_SHAPES[number % 6]}"/>'
+    return f'<path class="dot" transform="translate({x} {y})" d="{_SHAPES[number % 6]}"/>'
+
+
+def _sample(number: int, kind: str) -> str:
+    """Return the key of a series in a legend, 28 by 12 pixels."""
+    return _group(number, (_line(number, "0,6 28,6") if kind == "line" else "") + _dot(number, 14, 6))
+
+
+def _entry(x: float, y: float, sample: str, words: str) -> str:
+    """Return an entry of a legend within a chart."""
+    return f'<g transform="translate({x + 8} {y})">{sample}{_text("axis", "start", 34, 10, words)}</g>'
 
 
 def _legend(series: Sequence[Series], kind: str) -> Markup:
     if len(series) == 1:
         return Markup("")
-    items = []
-    for number, each in enumerate(series):
-        sample = _dot(number, 14, 6)
-        if kind == "line":
-            sample = f'<line class="line s{number % 6}" x1="0" y1="6" x2="28" y2="6"/>' + sample
-        items.append(
-            f'<li><svg class="key" viewBox="0 0 28 12" aria-hidden="true">{sample}</svg> {escape(each.name)}</li>'
-        )
+    items = [
+        f'<li><svg class="key" viewBox="0 0 28 12" aria-hidden="true">{_sample(number, kind)}</svg> '
+        f"{escape(each.name)}</li>"
+        for number, each in enumerate(series)
+    ]
     return Markup(f'<ul class="legend">{"".join(items)}</ul>')
 
 

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.browse import queries
-from pipelines.browse import wanted as rules
+from pipelines.browse import database as module
+from pipelines.browse import query as rules
 from pipelines.browse.catalogue import read_catalogue
-from pipelines.browse.problems import Problem
-from pipelines.browse.queries import Database, Gone, retrying
-from pipelines.browse.wanted import ORDERS, Place, Wanted
+from pipelines.browse.database import Database, Gone, retrying
+from pipelines.browse.error_pages import PageError
+from pipelines.browse.query import ORDERS, RowPosition, RowQuery
 from pipelines.output.layout import table_path
 from tests.support.browsed_output import add_shard, annotation, begin, document
 
@@ -58,30 +58,30 @@ def filled(tmp_path_factory):
     database.close()
 
 
-def oracle(table, wanted):
-    if wanted.value:
-        table = table.filter(pc.equal(table["label"], wanted.value))
-    if wanted.least is not None:
-        table = table.filter(pc.greater_equal(table["score"], pa.scalar(np.float32(wanted.least))))
-    if wanted.most is not None:
-        table = table.filter(pc.less_equal(table["score"], pa.scalar(np.float32(wanted.most))))
+def oracle(table, query):
+    if query.value:
+        table = table.filter(pc.equal(table["label"], query.value))
+    if query.least is not None:
+        table = table.filter(pc.greater_equal(table["score"], pa.scalar(np.float32(query.least))))
+    if query.most is not None:
+        table = table.filter(pc.less_equal(table["score"], pa.scalar(np.float32(query.most))))
     lower = pc.utf8_lower(table["text"])
-    if wanted.text:
-        text = pc.utf8_lower(pa.scalar(wanted.text)).as_py()
-        table = table.filter(pc.equal(lower, text) if wanted.whole else pc.match_substring(lower, text))
+    if query.text:
+        text = pc.utf8_lower(pa.scalar(query.text)).as_py()
+        table = table.filter(pc.equal(lower, text) if query.whole else pc.match_substring(lower, text))
     table = table.append_column("lower", pc.utf8_lower(table["text"]))
     keys = [("number", "ascending"), ("row", "ascending")]
-    if order := ORDERS[wanted.order]:
+    if order := ORDERS[query.order]:
         keys.insert(0, ("score" if order[0] == "score" else "lower", "descending" if order[2] else "ascending"))
     return [(row["number"], row["row"], row["text"]) for row in table.sort_by(keys).to_pylist()]
 
 
-def paged(database, catalogue, wanted, limit):
+def paged(database, catalogue, query, limit):
     """Return all rows, page by page."""
     found, after = [], None
     for _ in range(200):
-        with database.asking() as questions:
-            page = questions.page(catalogue, wanted, after, limit)
+        with database.session() as queries:
+            page = queries.page(catalogue, query, after, limit)
         assert page.whole
         assert len(page.rows) <= limit
         found += [(catalogue.number_of(row["shard"]), row["row"], row["text"]) for row in page.rows]
@@ -104,11 +104,11 @@ def test_pages_hold_the_rows_that_are_asked_for_each_once_in_order(
     filled, text, whole, value, least, most, order, limit
 ):
     database, catalogue, table = filled
-    wanted = Wanted("annotations", text, whole, value, least, most, order)
-    expected = oracle(table, wanted)
-    assert paged(database, catalogue, wanted, limit) == expected
-    with database.asking() as questions:
-        counts = questions.counts(catalogue, wanted)
+    query = RowQuery("annotations", text, whole, value, least, most, order)
+    expected = oracle(table, query)
+    assert paged(database, catalogue, query, limit) == expected
+    with database.session() as queries:
+        counts = queries.counts(catalogue, query)
     assert counts.whole
     assert counts.by_value.total() == len(expected)
 
@@ -118,14 +118,14 @@ def test_shards_are_asked_some_at_a_time(filled, monkeypatch):
     monkeypatch.setattr(rules, "_FIRST_ROWS", 5)
     monkeypatch.setattr(rules, "_MOST_ROWS", 15)
     for order in ORDERS:
-        wanted = Wanted("annotations", "n", order=order)
-        assert paged(database, catalogue, wanted, 2) == oracle(table, wanted)
-    asked = [len(shards) for shards in rules.growing(catalogue, Wanted("annotations"), None)]
-    assert asked == [1, 1, 2]  # of those that have rows: 7; 30; 1 and 12
+        query = RowQuery("annotations", "n", order=order)
+        assert paged(database, catalogue, query, 2) == oracle(table, query)
+    request = [len(shards) for shards in rules.growing(catalogue, RowQuery("annotations"), None)]
+    assert request == [1, 1, 2]  # of those that have rows: 7; 30; 1 and 12
     monkeypatch.setattr(rules, "_MOST_FILES", 1)
     monkeypatch.setattr(rules, "_FIRST_FILES", 1)
-    asked = [len(shards) for shards in rules.growing(catalogue, Wanted("annotations"), None)]
-    assert asked == [1, 1, 1, 1]
+    request = [len(shards) for shards in rules.growing(catalogue, RowQuery("annotations"), None)]
+    assert request == [1, 1, 1, 1]
 
 
 HOSTILE = [
@@ -148,23 +148,23 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_values_are_only_ever_values(filled, text):
     database, catalogue, table = filled
-    for wanted in (
-        Wanted("annotations", text),
-        Wanted("annotations", text, whole=True, order="text-up"),
-        Wanted("annotations", value=text),
-        Wanted("documents", text, value=text),
-        Wanted("rejects", text, value=text),
+    for query in (
+        RowQuery("annotations", text),
+        RowQuery("annotations", text, whole=True, order="text-up"),
+        RowQuery("annotations", value=text),
+        RowQuery("documents", text, value=text),
+        RowQuery("rejects", text, value=text),
     ):
-        with database.asking() as questions:
-            page = questions.page(catalogue, wanted, None, 5)
-            assert questions.counts(catalogue, wanted).by_value.total() >= len(page.rows)
-        if wanted.table == "annotations":
-            assert [row["text"] for row in page.rows] == [text for _, _, text in oracle(table, wanted)][:5]
-    with database.asking() as questions:
+        with database.session() as queries:
+            page = queries.page(catalogue, query, None, 5)
+            assert queries.counts(catalogue, query).by_value.total() >= len(page.rows)
+        if query.table == "annotations":
+            assert [row["text"] for row in page.rows] == [text for _, _, text in oracle(table, query)][:5]
+    with database.session() as queries:
         shard = catalogue.names[0]
-        assert questions.entities(shard, text, 0, 9, 9) == []
-        assert questions.crossing(shard, text, 0) is None
-        assert questions.documents_of([(shard, text)]) == {}
+        assert queries.entities(shard, text, 0, 9, 9) == []
+        assert queries.crossing(shard, text, 0) is None
+        assert queries.documents_of([(shard, text)]) == {}
 
 
 def test_duckdb_reaches_nothing_but_the_output(filled, tmp_path):
@@ -179,7 +179,7 @@ def test_duckdb_reaches_nothing_but_the_output(filled, tmp_path):
         "INSTALL httpfs",
         f"ATTACH '{tmp_path}/new.db'",
     ):
-        with pytest.raises(queries.duckdb.Error):
+        with pytest.raises(module.duckdb.Error):
             database._connection.cursor().execute(statement)
     assert list(tmp_path.iterdir()) == [secret]
 
@@ -188,59 +188,59 @@ def test_what_takes_too_long_is_broken_off(tmp_path, monkeypatch):
     fill(tmp_path, [50, 50, 50])
     catalogue = read_catalogue(str(tmp_path))
     database = Database(str(tmp_path), seconds=0.3)
-    slow = queries._FILES + ", (SELECT count(*) FROM range(20000) a, range(20000) b WHERE hash(a.range, b.range) = 1)"
-    monkeypatch.setattr(queries, "_FILES", slow)
+    slow = module._FILES + ", (SELECT count(*) FROM range(20000) a, range(20000) b WHERE hash(a.range, b.range) = 1)"
+    monkeypatch.setattr(module, "_FILES", slow)
     began = time.monotonic()
     for order in ("stored", "score-down"):
-        wanted = Wanted("annotations", "Ann", order=order)
+        query = RowQuery("annotations", "Ann", order=order)
         if order == "stored":
-            with database.asking() as questions:
-                page = questions.page(catalogue, wanted, None, 500)
+            with database.session() as queries:
+                page = queries.page(catalogue, query, None, 500)
             assert not page.whole
-            assert page.after == Place(catalogue.names[0], -1)  # from where it may be gone on with
+            assert page.after == RowPosition(catalogue.names[0], -1)  # from where it may be gone on with
         else:
-            with pytest.raises(Problem, match="broken off") as caught, database.asking() as questions:
-                questions.page(catalogue, wanted, None, 500)
+            with pytest.raises(PageError, match="broken off") as caught, database.session() as queries:
+                queries.page(catalogue, query, None, 500)
             assert caught.value.status == 503
-    with database.asking() as questions:
-        assert not questions.counts(catalogue, Wanted("annotations", "Ann")).whole
+    with database.session() as queries:
+        assert not queries.counts(catalogue, RowQuery("annotations", "Ann")).whole
     assert time.monotonic() - began < 5
     monkeypatch.undo()
-    with database.asking() as questions:  # and is none the worse for it
-        assert len(questions.page(catalogue, Wanted("annotations"), None, 10).rows) == 10
+    with database.session() as queries:  # and is none the worse for it
+        assert len(queries.page(catalogue, RowQuery("annotations"), None, 10).rows) == 10
     database.close()
 
 
 def test_a_page_that_was_broken_off_goes_on_where_it_stopped(filled, monkeypatch):
     database, catalogue, table = filled
-    wanted = Wanted("annotations", "n")
+    query = RowQuery("annotations", "n")
     monkeypatch.setattr(rules, "_FIRST_FILES", 1)
     monkeypatch.setattr(rules, "_MOST_FILES", 1)
-    real, asked = queries.Questions._ask, []
+    real, sent = module.Queries._execute, []
 
     def second_fails(self, statement, parameters):
-        asked.append(statement)
-        if len(asked) % 2 == 0:
-            raise queries._OutOfTime
+        sent.append(statement)
+        if len(sent) % 2 == 0:
+            raise module._OutOfTime
         return real(self, statement, parameters)
 
-    monkeypatch.setattr(queries.Questions, "_ask", second_fails)
+    monkeypatch.setattr(module.Queries, "_execute", second_fails)
     found, after = [], None
     for _ in range(20):
-        with database.asking() as questions:
-            page = questions.page(catalogue, wanted, after, 100)
+        with database.session() as queries:
+            page = queries.page(catalogue, query, after, 100)
         found += [(catalogue.number_of(row["shard"]), row["row"], row["text"]) for row in page.rows]
         after = page.after
         if after is None:
             break
         assert not page.whole
-    assert found == oracle(table, wanted)
+    assert found == oracle(table, query)
 
 
 def test_others_wait_and_are_told(filled, monkeypatch):
     database, _, _ = filled
     monkeypatch.setattr(database, "_slots", threading.Semaphore(0))
-    with pytest.raises(Problem, match="Other pages"), database.asking(0.05):
+    with pytest.raises(PageError, match="Other pages"), database.session(0.05):
         pass
 
 
@@ -250,8 +250,8 @@ def test_what_does_not_fit_in_memory_is_told(tmp_path):
     add_shard(tmp_path, "large", rows)
     database = Database(str(tmp_path), memory="24MB")
     catalogue = read_catalogue(str(tmp_path))
-    with pytest.raises(Problem) as caught, database.asking() as questions:
-        questions.page(catalogue, Wanted("annotations", order="text-up"), None, 25)
+    with pytest.raises(PageError) as caught, database.session() as queries:
+        queries.page(catalogue, RowQuery("annotations", order="text-up"), None, 25)
     assert caught.value.title == "This takes too much memory"
     assert not list(tmp_path.rglob("*.tmp"))
     database.close()
@@ -266,14 +266,14 @@ def test_a_file_that_a_run_has_removed_is_looked_for_anew(tmp_path):
     (tmp_path / "annotations" / f"{gone}.parquet").unlink()
 
     def look(catalogue):
-        with database.asking() as questions:
-            return questions.page(catalogue, Wanted("annotations"), None, 50)
+        with database.session() as queries:
+            return queries.page(catalogue, RowQuery("annotations"), None, 50)
 
     with pytest.raises(Gone):
         look(old)
     page = retrying(look, lambda: old, lambda: read_catalogue(str(tmp_path)))
     assert {row["shard"] for row in page.rows} == {old.names[1]}
-    with pytest.raises(Problem, match="try again"):
+    with pytest.raises(PageError, match="try again"):
         retrying(look, lambda: old, lambda: old)
     database.close()
 
@@ -284,8 +284,8 @@ def test_a_damaged_file_is_told(tmp_path):
     path = tmp_path / "annotations" / f"{catalogue.names[0]}.parquet"
     path.write_bytes(b"no parquet at all")
     database = Database(str(tmp_path))
-    with pytest.raises(Problem, match="can't be read"), database.asking() as questions:
-        questions.page(catalogue, Wanted("annotations"), None, 5)
+    with pytest.raises(PageError, match="can't be read"), database.session() as queries:
+        queries.page(catalogue, RowQuery("annotations"), None, 5)
     database.close()
 
 
@@ -296,23 +296,24 @@ def test_thousands_of_files_cost_what_is_looked_at(tmp_path):
         add_shard(tmp_path, "small", [annotation("d", 0, 1, f"t{number}")], number=number)
     catalogue = read_catalogue(str(tmp_path))
     database, seen = Database(str(tmp_path)), []
-    with database.asking() as questions:
-        real = questions._ask
+    with database.session() as queries:
+        real = queries._execute
 
         def counted(statement, parameters):
             seen.append(len(parameters[0]))
             return real(statement, parameters)
 
-        questions._ask = counted
-        page = questions.page(catalogue, Wanted("annotations"), None, 20)
+        queries._execute = counted
+        page = queries.page(catalogue, RowQuery("annotations"), None, 20)
     assert len(page.rows) == 20
     assert sum(seen) < 50
     database.close()
 
 
-def test_without_duckdb_it_is_said_what_to_install(tmp_path):
+@pytest.mark.parametrize("library", ["duckdb", "starlette.requests", "uvicorn"])
+def test_without_a_library_it_is_said_what_to_install(tmp_path, library):
     begin(tmp_path)
-    code = "import sys; sys.modules['duckdb'] = None; from pipelines.cli import main; main()"
+    code = f"import sys; sys.modules[{library!r}] = None; from pipelines.cli import main; main()"
     found = subprocess.run(
         [sys.executable, "-c", code, "browse", str(tmp_path), "--no-open"], capture_output=True, text=True
     )

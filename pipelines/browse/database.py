@@ -22,8 +22,19 @@ from typing import Any
 import numpy as np
 
 from pipelines.browse.catalogue import Catalogue
-from pipelines.browse.problems import Problem, too_slow
-from pipelines.browse.wanted import ORDERS, VALUES, Counts, Page, Place, Row, Wanted, condition, growing, place_of
+from pipelines.browse.error_pages import PageError, too_slow
+from pipelines.browse.query import (
+    ORDERS,
+    VALUES,
+    Counts,
+    Page,
+    Row,
+    RowPosition,
+    RowQuery,
+    condition,
+    growing,
+    position_of,
+)
 from pipelines.errors import PipelineError
 from pipelines.output.layout import table_path
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
@@ -74,7 +85,7 @@ class Database:
             self._folder = f"{scratch}/output"
             os.symlink(folder, self._folder)
         self._slots = threading.Semaphore(_AT_ONCE)
-        self._asking: set[duckdb.DuckDBPyConnection] = set()
+        self._active: set[duckdb.DuckDBPyConnection] = set()
         self._connection = duckdb.connect(
             ":memory:",
             config={
@@ -92,7 +103,7 @@ class Database:
 
     def close(self) -> None:
         """Interrupt running queries and close the connection."""
-        for cursor in list(self._asking):
+        for cursor in list(self._active):
             cursor.interrupt()
         for _ in range(_AT_ONCE):
             self._slots.acquire(timeout=1)
@@ -100,14 +111,14 @@ class Database:
         self._stack.close()
 
     @contextlib.contextmanager
-    def asking(self, seconds: float | None = None) -> Iterator["Questions"]:
+    def session(self, seconds: float | None = None) -> Iterator["Queries"]:
         """Provide the queries of a page, within a time limit.
 
         Args:
             seconds: time limit; None selects that of the database.
 
         Raises:
-            Problem: no slot is free, the time or memory limit is exceeded, or a file is damaged.
+            PageError: no slot is free, the time or memory limit is exceeded, or a file is damaged.
             Gone: a file no longer exists.
         """
         limit = self.seconds if seconds is None else seconds
@@ -116,22 +127,22 @@ class Database:
             raise too_slow("Other pages are being looked up. Try again in a moment.")
         over = threading.Event()
         cursor = self._connection.cursor()
-        self._asking.add(cursor)
+        self._active.add(cursor)
         watch = threading.Thread(target=_interrupt, args=(cursor, deadline, over), daemon=True)
         watch.start()
         try:
-            yield Questions(cursor, self._folder, deadline)
+            yield Queries(cursor, self._folder, deadline)
         except _OutOfTime:
             raise too_slow(
                 f"It was broken off after {limit:g} seconds. Ask for less: a label, a least score, or rows as stored."
             ) from None
         except duckdb.OutOfMemoryException:
             words = "The rows that this compares do not fit in the memory that this page allows itself. Ask for less."
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "This takes too much memory", words) from None
+            raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, "This takes too much memory", words) from None
         finally:
             over.set()
             watch.join()
-            self._asking.discard(cursor)
+            self._active.discard(cursor)
             cursor.close()
             self._slots.release()
 
@@ -144,8 +155,8 @@ def _interrupt(cursor: "duckdb.DuckDBPyConnection", deadline: float, over: threa
             cursor.interrupt()
 
 
-class Questions:
-    """The queries of a page. Their time limit starts with `Database.asking`.
+class Queries:
+    """The queries of a page. Their time limit starts with `Database.session`.
 
     Args:
         cursor: cursor of the database.
@@ -156,52 +167,52 @@ class Questions:
     def __init__(self, cursor: "duckdb.DuckDBPyConnection", folder: str, deadline: float) -> None:
         self._cursor, self._folder, self._deadline = cursor, folder, deadline
 
-    def page(self, catalogue: Catalogue, wanted: Wanted, after: Place | None, limit: int) -> Page:
-        """Return the first `limit` rows after a place.
+    def page(self, catalogue: Catalogue, query: RowQuery, after: RowPosition | None, limit: int) -> Page:
+        """Return the first `limit` rows after a position.
 
         Args:
             catalogue: the finished shards.
-            wanted: the rows to select.
+            query: the rows to select.
             after: a row of a shard in the catalogue; None starts at the beginning.
             limit: maximum number of rows.
         """
-        if ORDERS[wanted.order] is None:
-            return self._as_stored(catalogue, wanted, after, limit)
-        return self._sorted(catalogue, wanted, after, limit)
+        if ORDERS[query.order] is None:
+            return self._as_stored(catalogue, query, after, limit)
+        return self._sorted(catalogue, query, after, limit)
 
-    def counts(self, catalogue: Catalogue, wanted: Wanted) -> Counts:
+    def counts(self, catalogue: Catalogue, query: RowQuery) -> Counts:
         """Return the number of selected rows. Numbers in the catalogue are used without a query.
 
         Args:
             catalogue: the finished shards.
-            wanted: the rows to select.
+            query: the rows to select.
         """
-        if not wanted.text and wanted.least is None and wanted.most is None:
-            totals = catalogue.totals[wanted.table]
-            known = Counter({wanted.value: totals[wanted.value]}) if wanted.value else totals
+        if not query.text and query.least is None and query.most is None:
+            totals = catalogue.totals[query.table]
+            known = Counter({query.value: totals[query.value]}) if query.value else totals
             return Counts(Counter({value: count for value, count in known.items() if count}), True)
-        value, counted = VALUES[wanted.table], Counter[str]()
-        where, parameters = condition(wanted)
+        value, counted = VALUES[query.table], Counter[str]()
+        where, parameters = condition(query)
         statement = f"SELECT {value}, count(*) FROM {_FILES} WHERE {where} GROUP BY ALL"
-        for shards in growing(catalogue, wanted, None):
+        for shards in growing(catalogue, query, None):
             try:
-                found = self._ask(statement, [self._paths(catalogue, wanted.table, shards), *parameters])
+                found = self._execute(statement, [self._paths(catalogue, query.table, shards), *parameters])
             except _OutOfTime:
                 return Counts(counted, False)
             for name, count in found:
                 counted[name] += count
         return Counts(counted, True)
 
-    def row(self, table: str, place: Place) -> Row | None:
+    def row(self, table: str, position: RowPosition) -> Row | None:
         """Return a row of a finished shard; None if the row does not exist.
 
         Args:
             table: name of the table.
-            place: place of the row.
+            position: position of the row.
         """
         columns = ", ".join(_COLUMNS[table])
         statement = f"SELECT {columns}, filename, file_row_number FROM {_FILES} WHERE file_row_number = ?"
-        found = self._ask(statement, [[self._path(table, place.shard)], place.row])
+        found = self._execute(statement, [[self._path(table, position.shard)], position.row])
         return _rows(table, found)[0] if found else None
 
     def documents_of(self, owners: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Row]:
@@ -221,7 +232,7 @@ class Questions:
         if len(ids) == 1:  # This form lets DuckDB skip row groups.
             statement = statement.replace("list_contains(?, document_id)", "document_id = ?")
         paths = [self._path(DOCUMENTS.name, shard) for shard in shards]
-        found = _rows(DOCUMENTS.name, self._ask(statement, [paths, ids[0] if len(ids) == 1 else ids]))
+        found = _rows(DOCUMENTS.name, self._execute(statement, [paths, ids[0] if len(ids) == 1 else ids]))
         by_owner = {(row["shard"], row["document_id"]): row for row in found}
         return {owner: by_owner[owner] for owner in owners if owner in by_owner}
 
@@ -237,7 +248,7 @@ class Questions:
         """
         return _rows(
             ANNOTATIONS.name,
-            self._ask(
+            self._execute(
                 f"SELECT {', '.join(_COLUMNS[ANNOTATIONS.name])}, filename, file_row_number FROM {_FILES} "
                 "WHERE document_id = ? AND char_start < ? AND char_end > ? "
                 "ORDER BY char_start, char_end DESC, entity_id LIMIT ?",
@@ -254,7 +265,7 @@ class Questions:
             at: the position, in code points.
         """
         statement = f"SELECT min(char_start) FROM {_FILES} WHERE document_id = ? AND char_start < ? AND char_end > ?"
-        return self._ask(statement, [[self._path(ANNOTATIONS.name, shard)], document_id, at, at])[0][0]
+        return self._execute(statement, [[self._path(ANNOTATIONS.name, shard)], document_id, at, at])[0][0]
 
     def surfaces(self, shard: str, document_id: str) -> Iterator[tuple[int, int, str]]:
         """Yield (char_start, char_end, text) of all entities of a document.
@@ -271,37 +282,37 @@ class Questions:
             while found := self._cursor.fetchmany(10_000):
                 yield from found
 
-    def _as_stored(self, catalogue: Catalogue, wanted: Wanted, after: Place | None, limit: int) -> Page:
-        where, parameters = condition(wanted)
+    def _as_stored(self, catalogue: Catalogue, query: RowQuery, after: RowPosition | None, limit: int) -> Page:
+        where, parameters = condition(query)
         found: list[Row] = []
-        for shards in growing(catalogue, wanted, after):
+        for shards in growing(catalogue, query, after):
             within, first = where, parameters
             if after is not None and catalogue.names[shards[0]] == after.shard:
                 within, first = f"{where} AND file_row_number > ?", [*parameters, after.row]
             # Without ORDER BY, DuckDB returns rows in stored order, file by file in the order of the list.
             statement = (
-                f"SELECT {', '.join(_COLUMNS[wanted.table])}, filename, file_row_number FROM {_FILES} "
+                f"SELECT {', '.join(_COLUMNS[query.table])}, filename, file_row_number FROM {_FILES} "
                 f"WHERE {within} LIMIT {limit + 1 - len(found)}"
             )
             try:
-                rows = self._ask(statement, [self._paths(catalogue, wanted.table, shards), *first])
+                rows = self._execute(statement, [self._paths(catalogue, query.table, shards), *first])
             except _OutOfTime:
-                begin = Place(catalogue.names[shards[0]], -1)
+                begin = RowPosition(catalogue.names[shards[0]], -1)
                 return Page(found, after if after is not None and after.shard == begin.shard else begin, False)
-            found += _rows(wanted.table, rows)
+            found += _rows(query.table, rows)
             if len(found) > limit:
-                return Page(found[:limit], place_of(found[limit - 1]))
+                return Page(found[:limit], position_of(found[limit - 1]))
         return Page(found, None)
 
-    def _sorted(self, catalogue: Catalogue, wanted: Wanted, after: Place | None, limit: int) -> Page:
-        order = ORDERS[wanted.order]
+    def _sorted(self, catalogue: Catalogue, query: RowQuery, after: RowPosition | None, limit: int) -> Page:
+        order = ORDERS[query.order]
         assert order is not None
         key, kind, falling = order
-        where, parameters = condition(wanted)
+        where, parameters = condition(query)
         if after is not None:
-            last = self._ask(
+            last = self._execute(
                 f"SELECT {key} FROM {_FILES} WHERE file_row_number = ?",
-                [[self._path(wanted.table, after.shard)], after.row],
+                [[self._path(query.table, after.shard)], after.row],
             )
             if not last:
                 return Page([], None)
@@ -310,20 +321,20 @@ class Questions:
                 f" AND {key} {beyond}= ?::{kind} AND ({key} {beyond} ?::{kind} OR "
                 "filename > ? OR (filename = ? AND file_row_number > ?))"
             )
-            path = self._path(wanted.table, after.shard)
+            path = self._path(query.table, after.shard)
             parameters = [*parameters, last[0][0], last[0][0], path, path, after.row]
         statement = (
-            f"SELECT {', '.join(_COLUMNS[wanted.table])}, filename, file_row_number, {key} FROM {_FILES} WHERE {where} "
+            f"SELECT {', '.join(_COLUMNS[query.table])}, filename, file_row_number, {key} FROM {_FILES} WHERE {where} "
             f"ORDER BY {key} {'DESC' if falling else 'ASC'}, filename, file_row_number LIMIT {limit + 1}"
         )
         best: list[tuple[Any, ...]] = []
-        for shards in growing(catalogue, wanted, None):
-            best += self._ask(statement, [self._paths(catalogue, wanted.table, shards), *parameters])
+        for shards in growing(catalogue, query, None):
+            best += self._execute(statement, [self._paths(catalogue, query.table, shards), *parameters])
             best.sort(key=lambda found: found[-3:-1])
             best.sort(key=lambda found: found[-1], reverse=falling)  # The sort is stable.
             del best[limit + 1 :]
-        rows = _rows(wanted.table, [found[:-1] for found in best])
-        return Page(rows[:limit], place_of(rows[limit - 1]) if len(rows) > limit else None)
+        rows = _rows(query.table, [found[:-1] for found in best])
+        return Page(rows[:limit], position_of(rows[limit - 1]) if len(rows) > limit else None)
 
     def _paths(self, catalogue: Catalogue, table: str, shards: np.ndarray) -> list[str]:
         return [self._path(table, catalogue.names[number]) for number in shards]
@@ -331,7 +342,7 @@ class Questions:
     def _path(self, table: str, shard: str) -> str:
         return table_path(self._folder, table, shard)
 
-    def _ask(self, statement: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
+    def _execute(self, statement: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
         with self._timed():
             return self._cursor.execute(statement, parameters).fetchall()
 
@@ -349,7 +360,7 @@ class Questions:
             raise Gone(str(error)) from error
         except duckdb.Error as error:
             words = f"A file of these rows can't be read: {error}"
-            raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Damaged rows", words) from error
+            raise PageError(HTTPStatus.INTERNAL_SERVER_ERROR, "Damaged rows", words) from error
 
 
 def retrying(work: Callable[[Catalogue], Any], now: Callable[[], Catalogue], refresh: Callable[[], Catalogue]) -> Any:
@@ -361,7 +372,7 @@ def retrying(work: Callable[[Catalogue], Any], now: Callable[[], Catalogue], ref
         refresh: reads a new catalogue.
 
     Raises:
-        Problem: a file is missing again.
+        PageError: a file is missing again.
     """
     try:
         return work(now())
@@ -370,7 +381,7 @@ def retrying(work: Callable[[Catalogue], Any], now: Callable[[], Catalogue], ref
             return work(refresh())
         except Gone as error:
             words = f"A file of these rows isn't there: {error}. A run may be replacing it: try again in a moment."
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "Rows are gone", words) from error
+            raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, "Rows are gone", words) from error
 
 
 def _rows(table: str, found: list[tuple[Any, ...]]) -> list[Row]:

@@ -5,8 +5,8 @@ import re
 from urllib.parse import parse_qsl, urlencode
 
 from pipelines.browse.catalogue import Catalogue
-from pipelines.browse.problems import bad_request, not_found
-from pipelines.browse.wanted import Place
+from pipelines.browse.error_pages import bad_request, not_found
+from pipelines.browse.query import RowPosition
 
 #: Maximum number of characters of a search text.
 MAX_TEXT = 1000
@@ -14,14 +14,14 @@ _MAX_FIELDS = 20
 _NUMBER = re.compile(r"[0-9]{1,15}")
 
 
-class Asked:
+class PageRequest:
     """The validated fields of a query string.
 
     Args:
         query: the query string of a URL.
 
     Raises:
-        Problem: from the constructor or from a method, for an invalid field.
+        PageError: from the constructor or from a method, for an invalid field.
     """
 
     def __init__(self, query: str) -> None:
@@ -117,8 +117,8 @@ class Asked:
         """
         return _known(self.text("shard"), catalogue)
 
-    def place(self, name: str, catalogue: Catalogue) -> Place | None:
-        """Return a place in a finished shard, in the format of `describe_place`; None if the field is missing or empty.
+    def position(self, name: str, catalogue: Catalogue) -> RowPosition | None:
+        """Return a position in a finished shard from `format_position`; None if the field is missing or empty.
 
         Args:
             name: name of the field.
@@ -130,7 +130,7 @@ class Asked:
         shard, _, row = text.partition(":")
         if not _NUMBER.fullmatch(row.removeprefix("-")) or int(row) < -1:
             raise bad_request(f"{name} is not a place.")
-        return Place(_known(shard, catalogue), int(row))
+        return RowPosition(_known(shard, catalogue), int(row))
 
 
 def _known(shard: str, catalogue: Catalogue) -> str:
@@ -139,16 +139,16 @@ def _known(shard: str, catalogue: Catalogue) -> str:
     return shard
 
 
-def describe_place(place: Place) -> str:
-    """Return a place in the format used in URLs.
+def format_position(position: RowPosition) -> str:
+    """Return a position in the format used in URLs.
 
     Args:
-        place: the place.
+        position: the position.
 
-    >>> describe_place(Place("a-00000-0123456789abcdef", 7))
+    >>> format_position(RowPosition("a-00000-0123456789abcdef", 7))
     'a-00000-0123456789abcdef:7'
     """
-    return f"{place.shard}:{place.row}"
+    return f"{position.shard}:{position.row}"
 
 
 def address(path: str, **fields: object) -> str:

@@ -18,12 +18,12 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The place of a row in a table.
+class RowPosition:
+    """The position of a row in a table.
 
     Attributes:
         shard: name of the shard.
-        row: number of the row in the shard's file; -1 is the place before the first row.
+        row: number of the row in the shard's file; -1 is the position before the first row.
     """
 
     shard: str
@@ -31,7 +31,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RowQuery:
     """The rows of a table to select, and their order.
 
     Attributes:
@@ -59,13 +59,13 @@ class Page:
 
     Attributes:
         rows: the rows, with the table's columns, `shard` and `row`.
-        after: place after which the next page starts; None if there is none. On an incomplete page, the place up to
-            which shards were searched.
+        after: position after which the next page starts; None if there is none. On an incomplete page, the
+            position up to which shards were searched.
         whole: whether the page is complete; false if the time limit was exceeded before enough rows were found.
     """
 
     rows: list[Row]
-    after: Place | None
+    after: RowPosition | None
     whole: bool = True
 
 
@@ -95,11 +95,11 @@ TEXTS = {ANNOTATIONS.name: "text", DOCUMENTS.name: "document_id", REJECTS.name: 
 VALUES = {ANNOTATIONS.name: "label", DOCUMENTS.name: "status", REJECTS.name: "code"}
 
 
-def condition(wanted: Wanted) -> tuple[str, list[Any]]:
+def condition(query: RowQuery) -> tuple[str, list[Any]]:
     """Return the SQL condition for the selected rows, with its parameters.
 
     Args:
-        wanted: the rows to select.
+        query: the rows to select.
     """
     conditions, parameters = ["true"], list[Any]()
 
@@ -107,32 +107,32 @@ def condition(wanted: Wanted) -> tuple[str, list[Any]]:
         conditions.append(condition)
         parameters.append(value)
 
-    if wanted.value:
-        add(f"{VALUES[wanted.table]} = ?", wanted.value)
-    if wanted.text:
-        text = TEXTS[wanted.table]
-        add(f"lower({text}) = lower(?)" if wanted.whole else f"contains(lower({text}), lower(?))", wanted.text)
+    if query.value:
+        add(f"{VALUES[query.table]} = ?", query.value)
+    if query.text:
+        text = TEXTS[query.table]
+        add(f"lower({text}) = lower(?)" if query.whole else f"contains(lower({text}), lower(?))", query.text)
     # Scores are float32: the bound 0.9 must include a score stored as 0.9.
-    if wanted.least is not None:
-        add("score >= ?::FLOAT", wanted.least)
-    if wanted.most is not None:
-        add("score <= ?::FLOAT", wanted.most)
+    if query.least is not None:
+        add("score >= ?::FLOAT", query.least)
+    if query.most is not None:
+        add("score <= ?::FLOAT", query.most)
     return " AND ".join(conditions), parameters
 
 
-def growing(catalogue: Catalogue, wanted: Wanted, after: Place | None) -> Iterator[np.ndarray]:
+def growing(catalogue: Catalogue, query: RowQuery, after: RowPosition | None) -> Iterator[np.ndarray]:
     """Yield growing groups of numbers of the shards that may contain selected rows, in order.
 
     The shard of `after` comes first, in its own group.
 
     Args:
         catalogue: the finished shards.
-        wanted: the rows to select.
-        after: place after which rows are needed; None starts at the beginning.
+        query: the rows to select.
+        after: position after which rows are needed; None starts at the beginning.
     """
-    rows = catalogue.rows[wanted.table]
-    having = catalogue.having[wanted.table]
-    shards = having.get(wanted.value, np.empty(0, np.int32)) if wanted.value else np.flatnonzero(rows)
+    rows = catalogue.rows[query.table]
+    having = catalogue.having[query.table]
+    shards = having.get(query.value, np.empty(0, np.int32)) if query.value else np.flatnonzero(rows)
     if after is not None:
         first = catalogue.number_of(after.shard)
         assert first is not None
@@ -151,10 +151,10 @@ def growing(catalogue: Catalogue, wanted: Wanted, after: Place | None) -> Iterat
         most_rows, most_files = min(2 * most_rows, _MOST_ROWS), min(2 * most_files, _MOST_FILES)
 
 
-def place_of(row: Row) -> Place:
-    """Return the place of a row.
+def position_of(row: Row) -> RowPosition:
+    """Return the position of a row.
 
     Args:
         row: a row of a page.
     """
-    return Place(row["shard"], row["row"])
+    return RowPosition(row["shard"], row["row"])
