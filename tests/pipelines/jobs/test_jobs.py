@@ -103,8 +103,12 @@ def test_options_of_a_gate_need_one_and_train_both_parts(options, says):
         read_job(TrainJob, None, {"train": "t", "dev": "d", "encoder": "e", "output": "o", **options})
 
 
-def test_the_parent_needs_no_torch():
-    code = "import sys, pipelines.runs.run, pipelines.jobs, pipelines.engines.local; assert 'torch' not in sys.modules"
+def test_a_driver_needs_neither_torch_nor_the_libraries_of_another_engine():
+    engines = ("local", "dask.driver", "beam.driver")
+    code = (
+        f"import sys, pipelines.runs.run, pipelines.jobs, {', '.join(f'pipelines.engines.{name}' for name in engines)}"
+    )
+    code += "\nassert not {'torch', 'apache_beam'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
