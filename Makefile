@@ -20,7 +20,7 @@ INSTALLED := .venv/installed
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS)
 
 # The models of the tests are tiny: more threads only get in each other's way. tests/conftest.py says which tests run
-# one after another.
+# together.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 .PHONY: demo test test-all lint bench setup clean
@@ -33,12 +33,11 @@ demo: setup
 test: setup
 	$(PYTEST) $(PYTEST_ARGS)
 
-# Tests that kill processes and watch the time have the machine to themselves. A test that fails is tried once more, which
-# the summary says.
+# Tests that start engines and servers wait a lot: they run beside each other, and not beside those that only compute.
 test-all: setup
 	@failed=0; \
-	$(PYTEST) --slow --reruns 1 $(PYTEST_ARGS) || failed=1; \
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --slow --services --faults --alone --reruns 1 $(PYTEST_ARGS) || failed=1; \
+	$(PYTEST) --slow $(PYTEST_ARGS) || failed=1; \
+	$(PYTEST) --slow --services --faults --alone $(PYTEST_ARGS) || failed=1; \
 	exit $$failed
 
 lint: setup

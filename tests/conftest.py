@@ -22,20 +22,11 @@ TIERS = {
 FOLDER_TIERS = {"services": "services", "faults": "faults"}
 #: A test that uses one of these belongs to the tier, wherever it is.
 FIXTURE_TIERS = {"browser": "services", "s3": "services", "s3_server": "services"}
-#: Folders and files whose tests start and kill processes and wait for them: they run one after another, beside others.
-SERIAL = (
+#: Files and folders whose tests take long; the others are sorted by their number of tests.
+LONG = (
     "tests/services/engines/",
     "tests/faults/",
     "tests/services/servers/",
-    "tests/services/infra/test_runs.py",
-    "tests/pipelines/test_cli.py",
-    "tests/pipelines/experiment/test_experiment.py",
-    "tests/pipelines/runs/test_incremental.py",
-    "tests/pipelines/engines/test_local_engine.py",
-)
-
-#: Files with few tests that take long; the others are sorted by their number of tests.
-LONG = (
     "tests/spanmarker_core/training/test_training",
     "tests/spanmarker_core/training/test_joint_training",
     "tests/spanmarker_core/models/test_every_architecture",
@@ -51,7 +42,7 @@ def pytest_addoption(parser):
         parser.addoption(f"--{tier}", action="store_true", help=f"also run what {what}")
     parser.addoption("--alone", action="store_true", help="run only the tests of the tiers services and faults")
     parser.addoption("--cpu-limit", type=float, help="fail tests of the default tier that take more CPU seconds")
-    parser.addoption("--fault-rounds", type=int, default=10, help="faults that tests/faults/test_everything.py injects")
+    parser.addoption("--fault-rounds", type=int, default=0, help="faults of all kinds that tests/faults injects")
     parser.addoption("--fault-seed", type=int, default=1, help="what its moments are drawn from")
 
 
@@ -72,9 +63,8 @@ def tiers(item) -> set[str]:
 
 
 def group(nodeid: str) -> str:
-    """What one worker runs in one go: the tests of a file, since they share fixtures, or all that are serial."""
-    file = nodeid.partition("::")[0]
-    return "serial" if file.startswith(SERIAL) else file
+    """What one worker runs in one go: the tests of a file, since they share fixtures."""
+    return nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -105,7 +95,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def order(name: str, sizes: Counter[str]) -> tuple[object, ...]:
-    return name != "serial", not name.startswith(LONG), -sizes[name], name
+    return not name.startswith(LONG), -sizes[name], name
 
 
 @pytest.hookimpl(wrapper=True)
@@ -129,6 +119,14 @@ def pytest_runtest_makereport(item, call):
             f"{limit:g} s: make it smaller, or mark it slow."
         )
     return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def inline_engine() -> None:
+    """Let jobs name the engine "inline", which runs shards in this process."""
+    from pipelines.engines import ENGINES
+
+    ENGINES["inline"] = "tests.support.inline_engine"
 
 
 @pytest.fixture(scope="session")
@@ -167,6 +165,8 @@ def s3_server(tmp_path_factory):
 @pytest.fixture
 def s3(s3_server, tmp_path) -> Iterator[str]:
     """A folder of the test's own in that server's bucket; the environment says where the server is."""
+    if s3_server.process is None:  # A test that killed it has failed.
+        s3_server.start()
     with s3_server.in_use():
         yield f"s3://test{tmp_path}"
 

@@ -191,34 +191,36 @@ def run_batch(folder: Path, cases: list[Case], originals: list[Original], comman
     assert done.returncode == 0, said[-3000:]
     assert "Traceback" not in said, said[-3000:]
 
-    documents = _rows(output / "documents", ["source", "status"])
-    rejects = _rows(output / "rejects", ["source", "code", "n_documents"])
-    statuses: dict[str, Counter[str]] = {}
-    for row in documents:
-        statuses.setdefault(Path(row["source"]).name, Counter())[row["status"]] += 1
+    good, rejects = _documents_and_rejects(output)
+    numbers = Counter(Path(source).name for source in good)
     codes: dict[str, list[tuple[str, int]]] = {}
     for row in rejects:
         codes.setdefault(Path(row["source"]).name, []).append((row["code"], row["n_documents"]))
     for ending, original in sound.items():
-        name = f"sound{ending}"
-        assert name not in codes
-        assert sum(statuses[name].values()) - statuses[name]["empty"] == original.documents
+        assert f"sound{ending}" not in codes
+        assert numbers[f"sound{ending}"] == original.documents
     outcomes: Counter[str] = Counter()
     for number, case in enumerate(cases):
         name = f"{number:05}{case.original.ending}"
-        found, rejected = statuses.get(name, Counter()), codes.get(name, [])
-        good = sum(found.values()) - found["rejected"]
-        whole = good >= case.expected
+        found, rejected = numbers[name], codes.get(name, [])
+        whole = found >= case.expected
         # The rows that a reject stands for, or a part of the file in which nobody knows how many there are. A damaged
         # line may have become two, or one with its neighbour.
-        told = good + sum(count for _, count in rejected) >= case.expected or any(count == 0 for _, count in rejected)
-        assert whole or told, f"{case.original.ending}, {case.damage}: {dict(found)}, {rejected}"
+        told = found + sum(count for _, count in rejected) >= case.expected or any(count == 0 for _, count in rejected)
+        assert whole or told, f"{case.original.ending}, {case.damage}: {found}, {rejected}"
         outcomes["all documents" if whole else f"rejected: {rejected[0][0]}" if rejected else "whole"] += 1
     return outcomes
 
 
-def _rows(folder: Path, columns: list[str]) -> list[dict]:
-    return ds.dataset(folder, format="parquet").to_table(columns=columns).to_pylist()
+def _documents_and_rejects(output: Path) -> tuple[list[str], list[dict]]:
+    """Return the sources of the documents that were not rejected, one each, and the rejects of an output."""
+    columns = ["source", "code", "n_documents"]
+    if (output / "inputs").exists():  # prepared documents
+        rows = ds.dataset(output / "inputs", format="ipc").to_table(columns=columns).to_pylist()
+        return [row["source"] for row in rows if row["code"] is None], [row for row in rows if row["code"]]
+    documents = ds.dataset(output / "documents", format="parquet").to_table(columns=["source", "status"]).to_pylist()
+    rejects = ds.dataset(output / "rejects", format="parquet").to_table(columns=columns).to_pylist()
+    return [row["source"] for row in documents if row["status"] != "rejected"], rejects
 
 
 def read_all(cases: Iterator[Case], folder: Path) -> Counter[str]:
@@ -255,12 +257,12 @@ def read_all(cases: Iterator[Case], folder: Path) -> Counter[str]:
     return outcomes
 
 
-def tag_command(folder: Path) -> list[str]:
-    """Return the command that tags with a tiny model, which is written to `folder`."""
-    return ["tag", "--model", str(tiny_bundle(folder / "model"))]
+def document_command(folder: Path, verb: str = "tag") -> list[str]:
+    """Return the command that tags, or prepares, documents with a tiny model, which is written to `folder`."""
+    return [verb, "--model", str(tiny_bundle(folder / "model"))]
 
 
-def prepare_command(folder: Path) -> list[str]:
+def annotated_command(folder: Path) -> list[str]:
     """Return the command that prepares annotated data for a tiny encoder, which is written to `folder`."""
     write_encoder(folder / "encoder")
     limits = ["--max-tokens", "48", "--entity-max-length", "4"]
@@ -297,15 +299,15 @@ def main() -> None:
             return
         if options.h1:
             originals = [h1_file()]
-            campaign(every_bit(originals[0]), originals, tag_command(folder), options.batch)
+            campaign(every_bit(originals[0]), originals, document_command(folder), options.batch)
             return
         annotated = options.cases // 5
         originals = corpus_files()
         cases = itertools.islice(damaged(originals, options.seed), options.cases - annotated)
-        campaign(cases, originals, tag_command(folder), options.batch)
+        campaign(cases, originals, document_command(folder), options.batch)
         originals = annotated_files()
         cases = itertools.islice(damaged(originals, options.seed + 1), annotated)
-        campaign(cases, originals, prepare_command(folder), options.batch)
+        campaign(cases, originals, annotated_command(folder), options.batch)
 
 
 if __name__ == "__main__":

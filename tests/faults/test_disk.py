@@ -8,24 +8,25 @@ import sys
 
 import pytest
 
-from tests.support.jobs import documents, rows, write_jsonl
+from tests.support.jobs import documents, prepare, rows, spanmarker, tag, write_jsonl
+from tests.support.processes import environment
+from tests.support.rows import prepared
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 
 
-def run(corpus, out, bundle, *options, **process):
-    command = [sys.executable, "-m", "pipelines.cli", "tag", "--input", str(corpus), "--output", str(out)]
-    command += ["--model", str(bundle), "--threads", "1", *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **process)
+def run(verb, corpus, out, bundle, *options, **process):
+    command = [sys.executable, "-m", "pipelines.cli", verb, "--input", str(corpus), "--output", str(out)]
+    command += ["--model", str(bundle), "--workers", "1", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment(), **process)
 
 
-def assert_told_and_no_half_shard(done, out, reason):
+def assert_told_and_no_half_shard(done, out, ending, reason):
     assert done.returncode == 3, done.stdout + done.stderr
     assert "[output.not_writable]" in done.stderr
     assert reason in done.stderr
     assert "Traceback" not in done.stderr
-    names = {path.stem for path in out.rglob("*.parquet")}
-    assert names == {path.stem for path in (out / "manifest").glob("*.json")}
+    assert {path.stem for path in out.rglob(f"*.{ending}")} == {path.stem for path in (out / "manifest").glob("*.json")}
     assert not list(out.rglob("*.scratch"))
 
 
@@ -35,13 +36,13 @@ def corpus(tmp_path):
 
 
 def test_file_too_large_for_the_limit(corpus, tmp_path, tiny_bundle):
-    out = tmp_path / "out"
-
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
 
-    assert_told_and_no_half_shard(run(corpus, out, tiny_bundle, preexec_fn=limit), out, "File too large")
-    assert run(corpus, out, tiny_bundle).returncode == 0
+    out = tmp_path / "out"
+    done = run("tag", corpus, out, tiny_bundle, preexec_fn=limit)
+    assert_told_and_no_half_shard(done, out, "parquet", "File too large")
+    tag([corpus], out, tiny_bundle)
     assert len(rows(out, "documents")) == 1500
 
 
@@ -59,14 +60,14 @@ def tiny_disk(tmp_path):
     subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_full_disk_and_going_on_when_there_is_room(corpus, tmp_path, tiny_disk, tiny_bundle):
-    out, filler = tiny_disk / "out", tiny_disk / "filler"
-    filler.write_bytes(b"x" * 450_000)
-    options = ["--max-shard-bytes", "20000"]
-    assert_told_and_no_half_shard(run(corpus, out, tiny_bundle, *options), out, "No space left")
+def test_full_disk_and_going_on_when_there_is_room(tmp_path, tiny_disk, tiny_bundle):
+    corpus, out, filler = write_jsonl(tmp_path / "in.jsonl", documents(300)), tiny_disk / "out", tiny_disk / "filler"
+    filler.write_bytes(b"x" * 500_000)
+    done = run("prepare", corpus, out, tiny_bundle, "--max-shard-bytes", "10000")
+    assert_told_and_no_half_shard(done, out, "arrow", "No space left")
     filler.unlink()
-    assert run(corpus, out, tiny_bundle, *options).returncode == 0
-    assert len(rows(out, "documents")) == 1500
+    prepare([corpus], out, tiny_bundle, max_shard_bytes=10000)
+    assert len(prepared(out)["inputs"]) == 300
 
 
 @pytest.fixture
@@ -85,17 +86,19 @@ def read_only(tmp_path):
     subprocess.run(["chattr", "-i", str(folder)], check=True)
 
 
-def test_read_only_output(corpus, read_only, tiny_bundle):
-    done = run(corpus, read_only, tiny_bundle)
+def assert_refused(corpus, out, bundle):
+    done = spanmarker("tag", "--input", corpus, "--output", out, "--model", bundle)
     assert done.returncode == 3
     assert "[output.not_writable]" in done.stderr
+
+
+def test_read_only_output(corpus, read_only, tiny_bundle):
+    assert_refused(corpus, read_only, tiny_bundle)
 
 
 def test_output_that_becomes_read_only_below(corpus, tmp_path, tiny_bundle):
     out = tmp_path / "out"
-    assert run(corpus, out, tiny_bundle).returncode == 0
+    tag([corpus], out, tiny_bundle)
     shutil.rmtree(out / "documents")
     (out / "documents").write_text("a file in place of the folder")
-    done = run(corpus, out, tiny_bundle)
-    assert done.returncode == 3
-    assert "[output.not_writable]" in done.stderr
+    assert_refused(corpus, out, tiny_bundle)

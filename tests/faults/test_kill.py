@@ -1,100 +1,83 @@
 """kill -9 at random moments. The next run of the same command ends with the rows of one clean run."""
 
+import itertools
 import random
 import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
 
 import psutil
 import pytest
 
-from tests.support.jobs import all_rows, documents, write_jsonl, write_parquet
+from pipelines.output.layout import SAMPLE_TABLES
+from tests.support.jobs import prepare, slow_documents, write_jsonl, write_parquet
+from tests.support.processes import assert_all_end, children, finish, shards_done, start, wait_for_shards
+from tests.support.rows import prepared
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
-KILLS = 14
+VICTIMS = ("job that starts", "worker", "job")
 
 
-def start(corpus, out, bundle):
-    command = [sys.executable, "-m", "pipelines.cli", "tag", "--input", f"{corpus}/*", "--output", str(out)]
-    command += ["--model", str(bundle), "--max-shard-bytes", "900", "--workers", "2", "--threads", "1"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def start_job(corpus, out, bundle):
+    """Prepare, since engines know nothing of models, and a worker that loads one takes ten times as long to start."""
+    words = ["prepare", "--input", f"{corpus}/*", "--output", out, "--model", bundle, "--max-shard-bytes", 900]
+    return start(*words, "--workers", 2, killers=True)
 
 
-def finish(process):
-    text = process.communicate(timeout=600)[0]
-    assert process.returncode == 0, text
-    return text
-
-
-def workers_of(process):
+def workers_of(job):
     """The processes that write: the children of the job but for multiprocessing's own helper."""
-    found = []
-    for child in psutil.Process(process.pid).children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # it ended meanwhile, or has ended and waits for its parent to see
-            if "spawn_main" in " ".join(child.cmdline()):
-                found.append(child)
-    return found
+    return children(job.pid, "spawn_main")
 
 
-def assert_every_entry_has_its_files(out):
-    for entry in (out / "manifest").glob("*.json"):
-        for table in ("annotations", "documents", "rejects"):
-            assert (out / table / f"{entry.stem}.parquet").exists()
-
-
-def test_kills_lose_nothing_and_double_nothing(tmp_path, tiny_bundle):
+def test_kills_lose_nothing_and_double_nothing(tmp_path, tiny_bundle, request):
+    """Twice each victim, or as often as --fault-rounds says."""
     corpus, out, clean = tmp_path / "in", tmp_path / "out", tmp_path / "clean"
-    write_jsonl(corpus / "a.jsonl", [*documents(300, "a"), {"id": "n", "text": None}, b"{"])
-    write_parquet(corpus / "b.parquet", documents(200, "b"), row_group_size=30)
-    finish(start(corpus, clean, tiny_bundle))
-    expected = all_rows(clean)
-    assert len(expected["documents"]) == 502
+    write_jsonl(corpus / "a.jsonl", [*slow_documents(150, "a"), {"id": "n", "text": None}, b"{"])
+    write_parquet(corpus / "b.parquet", slow_documents(100, "b"), row_group_size=5)
+    prepare([f"{corpus}/*"], clean, tiny_bundle, max_shard_bytes=900)
+    expected = prepared(clean)
+    assert len(expected["inputs"]) == 252
 
-    moments = random.Random(20)
-    killed_jobs = killed_workers = finished = 0
-    while killed_jobs + killed_workers < KILLS:
-        job = start(corpus, out, tiny_bundle)
-        if moments.random() < 0.8:  # else: while it plans, or loads the model
-            job.stdout.readline()
-        time.sleep(moments.uniform(0, 2))
-        if job.poll() is not None:  # It was quicker: begin again from nothing but half of its shards.
-            finished += 1
+    moments = random.Random(request.config.getoption("--fault-seed"))
+    victims = itertools.islice(itertools.cycle(VICTIMS), request.config.getoption("--fault-rounds") or 6)
+    for victim in victims:
+        if shards_done(out) > 25:  # of fifty: begin again from half of them
             for entry in sorted((out / "manifest").glob("*.json"))[::2]:
                 entry.unlink()
-            continue
+        job, before = start_job(corpus, out, tiny_bundle), shards_done(out)
+        if victim == "job that starts":  # plans, or starts its workers
+            time.sleep(moments.uniform(0, 1))
+        else:
+            wait_for_shards(out, before + moments.randint(1, 4), job)
         workers = workers_of(job)
-        if workers and moments.random() < 0.5:
-            killed_workers += 1
-            moments.choice(workers).send_signal(signal.SIGKILL)
-            time.sleep(moments.uniform(0, 4))
-        if job.poll() is None:
+        if victim == "worker":
+            with suppress(psutil.NoSuchProcess):
+                moments.choice(workers).kill()
+            wait_for_shards(out, before + 7, job)
             workers = workers_of(job)
-            killed_jobs += 1
-            job.kill()
-            _, alive = psutil.wait_procs(workers, timeout=20)
-            assert not alive, "workers outlive their parent"
+        assert job.poll() is None
+        job.kill()
+        assert_all_end(workers)  # Workers don't outlive their parent.
         job.communicate()
-        assert_every_entry_has_its_files(out)
-    assert min(killed_jobs, killed_workers) >= 3
+        for entry, table in itertools.product((out / "manifest").glob("*.json"), SAMPLE_TABLES):
+            assert (out / table.name / f"{entry.stem}.arrow").exists()
 
-    finish(start(corpus, out, tiny_bundle))
-    assert all_rows(out) == expected
+    finish(start_job(corpus, out, tiny_bundle))
+    assert prepared(out) == expected
     assert not list(out.rglob("*.scratch"))
-    assert "Nothing to do" in finish(start(corpus, out, tiny_bundle))
+    assert "Nothing to do" in prepare([f"{corpus}/*"], out, tiny_bundle, max_shard_bytes=900)
 
 
 def test_interrupt_ends_cleanly_and_the_next_run_goes_on(tmp_path, tiny_bundle):
     corpus, out = tmp_path / "in", tmp_path / "out"
-    write_jsonl(corpus / "a.jsonl", documents(400))
-    job = start(corpus, out, tiny_bundle)
-    job.stdout.readline()
+    write_jsonl(corpus / "a.jsonl", slow_documents(200))
+    job = start_job(corpus, out, tiny_bundle)
+    wait_for_shards(out, 1, job)
     workers = workers_of(job)
+    assert len(workers) == 2
     job.send_signal(signal.SIGINT)
-    text = job.communicate(timeout=60)[0]
-    assert job.returncode == 130
-    assert "Traceback" not in text
-    assert not psutil.wait_procs(workers, timeout=20)[1]
-    finish(start(corpus, out, tiny_bundle))
-    assert len(all_rows(out)["documents"]) == 400
+    finish(job, code=130)
+    assert_all_end(workers)
+    done = shards_done(out)
+    assert f"{done} done before" in prepare([f"{corpus}/*"], out, tiny_bundle, max_shard_bytes=900)
+    assert len(prepared(out)["inputs"]) == 200

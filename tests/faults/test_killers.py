@@ -1,48 +1,39 @@
 """Documents that end the process that works on them: a shard that holds some ends with them rejected, and no others."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 
 import pytest
 
-from tests.support.jobs import all_rows, assert_same_annotations, documents, rows, write_jsonl, write_parquet
+from tests.support.jobs import all_rows, assert_same_annotations, documents, prepare, rows, tag, write_jsonl
+from tests.support.processes import finish, start
+from tests.support.rows import prepared
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
-KILLERS = Path(__file__).parent / "killers"
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 GOOD = [record | {"text": f"{record['text']} Obama"} for record in documents(150)]
 
+spanmarker = partial(start, killers=True)
 
-def corpus(folder, *words, write=write_jsonl, name="a.jsonl", **options):
+
+def corpus(folder, *words):
     """A hundred and fifty good documents, with one of each word among them, behind what planning looks at."""
     records = list(GOOD)
     for number, word in enumerate(words):
         records.insert(120 + 7 * number, {"id": f"bad-{word}-{number}", "text": f"Obama {word} Paris"})
-    return write(folder / name, records, **options)
-
-
-def spanmarker(*arguments, killers=True):
-    environment = os.environ | ({"PYTHONPATH": str(KILLERS)} if killers else {})
-    command = [sys.executable, "-m", "pipelines.cli", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
+    return write_jsonl(folder / "a.jsonl", records)
 
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory, tiny_bundle):
     """The rows of the good documents alone."""
     folder = tmp_path_factory.mktemp("clean")
-    path = write_jsonl(folder / "a.jsonl", GOOD)
-    spanmarker("tag", "--input", path, "--output", folder / "out", "--model", tiny_bundle, killers=False)
+    tag([corpus(folder)], folder / "out", tiny_bundle)
     return all_rows(folder / "out")
 
 
 def assert_only_these_are_rejected(out, clean, expected):
     """`expected` are (id, stage) of the rejects."""
     found = all_rows(out)
-    assert {(row["document_id"], row["stage"]) for row in found["rejects"]} == expected
+    assert sorted((row["document_id"] or "", row["stage"]) for row in found["rejects"]) == expected
     assert {row["code"] for row in found["rejects"]} == {"ends_process"}
     assert len(found["documents"]) == len(GOOD) + len(found["rejects"])
     named = {row["document_id"] for row in clean["documents"]}
@@ -51,74 +42,64 @@ def assert_only_these_are_rejected(out, clean, expected):
     assert tagged == named
 
 
-@pytest.mark.parametrize("engine", ["local", "dask", "beam"])
-def test_each_killer_is_rejected_alone(tmp_path, tiny_bundle, clean, engine):
-    words = ("KILLSPLIT", "KILLTAG", "KILLTAG")[: 3 if engine == "local" else 1]  # Each costs a process and its model.
-    path = corpus(tmp_path, *words)
-    command = ["tag", "--input", path, "--output", tmp_path / "out", "--model", tiny_bundle, "--engine", engine]
+def test_records_and_documents_that_kill_are_rejected_alone(tmp_path, tiny_bundle, clean):
+    """Whichever stage they end, and several of a kind in one shard."""
+    out = tmp_path / "out"
+    path = corpus(tmp_path, "KILLREAD", "KILLREAD", "KILLSPLIT", "KILLTAG", "KILLTAG")
+    finish(spanmarker("tag", "--input", path, "--output", out, "--model", tiny_bundle, "--workers", 1))
+    read = [row for row in rows(out, "rejects") if row["stage"] == "read"]
+    assert [row["n_documents"] for row in read] == [1, 1]
+    assert all(b"KILLREAD" in row["raw"] for row in read)
+    expected = [("", "read")] * 2 + [("bad-KILLSPLIT-2", "split"), ("bad-KILLTAG-3", "tag"), ("bad-KILLTAG-4", "tag")]
+    assert_only_these_are_rejected(out, clean, expected)
+
+
+@pytest.mark.parametrize("engine", ["dask", "beam"])
+def test_a_killer_is_rejected_alone_on_each_engine(tmp_path, tiny_bundle, engine):
+    """While preparing, which starts quicker: engines know nothing of models."""
+    path, out = corpus(tmp_path, "KILLSPLIT"), tmp_path / "out"
+    words = ["prepare", "--input", path, "--output", out, "--model", tiny_bundle, "--engine", engine, "--workers", 2]
     if engine == "beam":  # Beam's bundled runner ends with its worker; the same command goes on.
-        environment = os.environ | {"PYTHONPATH": str(KILLERS)}
-        line = [sys.executable, "-m", "pipelines.cli", *map(str, command), "--workers", "2"]
-        first = subprocess.run(line, capture_output=True, text=True, env=environment, timeout=600)
-        assert first.returncode == 3, first.stdout + first.stderr
-    spanmarker(*command, *(["--workers", "2"] if engine == "beam" else []))
-    expected = {("bad-KILLSPLIT-0", "split"), ("bad-KILLTAG-1", "tag"), ("bad-KILLTAG-2", "tag")}
-    expected = {(name, stage) for name, stage in expected if int(name[-1]) < len(words)}
-    assert_only_these_are_rejected(tmp_path / "out", clean, expected)
-
-
-def test_a_record_that_kills_its_reader_is_rejected_alone(tmp_path, tiny_bundle, clean):
-    path = corpus(tmp_path, "KILLREAD", "KILLREAD")
-    spanmarker("tag", "--input", path, "--output", tmp_path / "out", "--model", tiny_bundle)
-    rejects = rows(tmp_path / "out", "rejects")
-    assert [(row["stage"], row["code"], row["n_documents"]) for row in rejects] == [("read", "ends_process", 1)] * 2
-    assert all(b"KILLREAD" in row["raw"] for row in rejects)
-    assert_only_these_are_rejected(tmp_path / "out", clean, {(None, "read")})
+        assert "[engine.died]" in finish(spanmarker(*words), code=3)
+    finish(spanmarker(*words))
+    (tmp_path / "good").mkdir()
+    prepare([corpus(tmp_path / "good")], tmp_path / "clean", tiny_bundle)
+    found, expected = prepared(out), prepared(tmp_path / "clean")
+    rejects = [row for row in found["inputs"] if row[9] is not None]
+    assert [(row[0], row[9]) for row in rejects] == [("bad-KILLSPLIT-0", "ends_process")]
+    assert {row[0] for row in found["inputs"]} - {"bad-KILLSPLIT-0"} == {row[0] for row in expected["inputs"]}
+    assert len(found["samples"]) == len(expected["samples"])
 
 
 def test_a_document_that_never_ends_or_takes_all_memory_is_rejected(tmp_path, tiny_bundle, clean):
-    path = corpus(tmp_path, "HANGTAG", "EATTAG")
-    limits = ["--shard-timeout", "20", "--worker-memory", "2GB"]
-    spanmarker("tag", "--input", path, "--output", tmp_path / "out", "--model", tiny_bundle, *limits)
-    expected = {("bad-HANGTAG-0", "tag"), ("bad-EATTAG-1", "tag")}
-    assert_only_these_are_rejected(tmp_path / "out", clean, expected)
+    path, out = corpus(tmp_path, "HANGTAG", "EATTAG"), tmp_path / "out"
+    limits = ["--shard-timeout", 20, "--worker-memory", "2GB", "--workers", 1]
+    finish(spanmarker("tag", "--input", path, "--output", out, "--model", tiny_bundle, *limits))
+    assert_only_these_are_rejected(out, clean, [("bad-EATTAG-1", "tag"), ("bad-HANGTAG-0", "tag")])
 
 
 def test_samples_that_kill_are_rejected_when_they_are_tagged(tmp_path, tiny_bundle, clean):
-    path = corpus(tmp_path, "KILLSPLIT", "KILLTAG", write=write_parquet, name="a.parquet")
-    spanmarker("prepare", "--input", path, "--output", tmp_path / "samples", "--model", tiny_bundle)
-    spanmarker("tag", "--samples", tmp_path / "samples", "--output", tmp_path / "out", "--model", tiny_bundle)
-    expected = {("bad-KILLSPLIT-0", "split"), ("bad-KILLTAG-1", "tag")}
-    assert_only_these_are_rejected(tmp_path / "out", clean, expected)
+    samples, out = tmp_path / "samples", tmp_path / "out"
+    prepare([corpus(tmp_path, "KILLTAG")], samples, tiny_bundle)
+    finish(spanmarker("tag", "--samples", samples, "--output", out, "--model", tiny_bundle, "--workers", 1))
+    assert_only_these_are_rejected(out, clean, [("bad-KILLTAG-0", "tag")])
 
 
 def test_annotated_documents_that_kill_are_rejected_alone(tmp_path):
     from tests.support.training import write_encoder
 
-    records = [
-        {"id": f"d{n}", "text": "Obama flew.", "entities": [{"start": 0, "end": 5, "label": "P"}]} for n in range(150)
-    ]
+    entities = [{"start": 0, "end": 5, "label": "P"}]
+    records = [{"id": f"d{n}", "text": "Obama flew.", "entities": entities} for n in range(150)]
     records[130]["text"] = "Obama KILLSPLIT"
     records[140]["text"] = "Obama KILLREAD"
-    path = write_jsonl(tmp_path / "a.jsonl", records)
-    encoder = write_encoder(tmp_path / "encoder")
-    spanmarker(
-        "prepare",
-        "--annotated",
-        "--input",
-        path,
-        "--output",
+    path, out, encoder = (
+        write_jsonl(tmp_path / "a.jsonl", records),
         tmp_path / "out",
-        "--encoder",
-        encoder,
-        "--max-tokens",
-        48,
-        "--entity-max-length",
-        4,
+        write_encoder(tmp_path / "encoder"),
     )
-    rejects = rows(tmp_path / "out", "rejects")
-    assert {row["code"] for row in rejects} == {"ends_process"}
-    assert len(rejects) == 2
-    documents_ = rows(tmp_path / "out", "documents")
-    assert len(documents_) == 150
-    assert sum(row["status"] == "prepared" for row in documents_) == 148
+    limits = ["--encoder", encoder, "--max-tokens", 48, "--entity-max-length", 4, "--workers", 1]
+    finish(spanmarker("prepare", "--annotated", "--input", path, "--output", out, *limits))
+    assert [row["code"] for row in rows(out, "rejects")] == ["ends_process"] * 2
+    statuses = [row["status"] for row in rows(out, "documents")]
+    assert len(statuses) == 150
+    assert statuses.count("prepared") == 148

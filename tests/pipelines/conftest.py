@@ -1,11 +1,12 @@
 import pytest
 
-from pipelines.engines import ENGINES
 
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory):
+    """A folder with a tiny encoder."""
+    from tests.spanmarker_core.training.test_initialise import write_encoder
 
-@pytest.fixture(autouse=True)
-def inline_engine(monkeypatch):
-    monkeypatch.setitem(ENGINES, "inline", "tests.support.inline_engine")
+    return write_encoder(tmp_path_factory.mktemp("encoder") / "bert", "bert")
 
 
 @pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.services)])

@@ -6,15 +6,14 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 
-import psutil
 import pytest
 from typer.testing import CliRunner
 
 from pipelines import cli
 from pipelines.cli import app, main
-from tests.support.jobs import documents, tag, write_jsonl
+from tests.support.jobs import documents, slow_documents, tag, write_jsonl
+from tests.support.processes import assert_all_end, children, finish, start, wait_for_shards
 
 
 def test_help_is_quick():
@@ -61,20 +60,14 @@ def test_what_may_be_a_bug_keeps_its_traceback(monkeypatch):
 @pytest.mark.services
 @pytest.mark.timeout(120)
 def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path, tiny_bundle):
-    corpus, out = write_jsonl(tmp_path / "in.jsonl", documents(3000)), tmp_path / "out"
-    command = [sys.executable, "-m", "pipelines.cli", "tag", "--input", str(corpus), "--output", str(out)]
-    command += ["--model", str(tiny_bundle), "--max-shard-bytes", "2000", "--metrics", str(tmp_path / "metrics")]
-    command += ["--log-json", str(tmp_path / "log")]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    while not list(out.glob("manifest/*.json")):
-        assert run.poll() is None
-        time.sleep(0.05)
-    workers = psutil.Process(run.pid).children(recursive=True)
+    corpus, out = write_jsonl(tmp_path / "in.jsonl", slow_documents(1000)), tmp_path / "out"
+    words = ["tag", "--input", corpus, "--output", out, "--model", tiny_bundle, "--max-shard-bytes", 2000]
+    run = start(*words, "--metrics", tmp_path / "metrics", "--log-json", tmp_path / "log", killers=True)
+    wait_for_shards(out, 1, run)
+    workers = children(run.pid)
     run.send_signal(signal.SIGTERM)
-    text = run.communicate(timeout=60)[0]
-    assert run.returncode == 143, text
-    assert "Traceback" not in text
-    assert not psutil.wait_procs(workers, timeout=10)[1]
+    finish(run, code=143)
+    assert_all_end(workers)
     assert re.search(r"^spanmarker_run_exit_code\{.*\} 143$", (tmp_path / "metrics").read_text(), re.MULTILINE)
     assert json.loads((tmp_path / "log").read_text().splitlines()[-1])["exit_code"] == 143
     committed = {path.stem for path in out.glob("manifest/*.json")}

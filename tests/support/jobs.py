@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from pipelines import cli
+from pipelines.jobs.prepare import PrepareJob
 from pipelines.jobs.tag import TagJob
 from pipelines.runs.run import run_job
 
@@ -29,6 +30,12 @@ TEXTS = [
 
 def documents(count, prefix="doc"):
     return [{"id": f"{prefix}-{number}", "text": TEXTS[number % len(TEXTS)]} for number in range(count)]
+
+
+def slow_documents(count, prefix="doc"):
+    """Documents of which every fifth takes a tenth of a second where `tests/faults/killers` is on PYTHONPATH."""
+    slow = {TEXTS[0]: f"{TEXTS[0]} SLOWSPLIT"}
+    return [record | {"text": slow.get(record["text"], record["text"])} for record in documents(count, prefix)]
 
 
 def write_jsonl(path: Path, records) -> Path:
@@ -47,8 +54,8 @@ def write_parquet(path: Path, records, **options) -> Path:
 def tag(inputs, output, model, **options) -> str:
     """Run a job with the inline engine; return what it printed."""
     console = Console(file=io.StringIO(), width=200)
-    job = TagJob(input=[str(i) for i in inputs], output=str(output), model=str(model), engine="inline", **options)
-    run_job(job, console)
+    values = {"engine": "inline", **options}
+    run_job(TagJob(input=list(map(str, inputs)), output=str(output), model=str(model), **values), console)
     return console.file.getvalue()
 
 
@@ -72,6 +79,14 @@ def spanmarker(*arguments: object) -> subprocess.CompletedProcess[str]:
             code = end.code or 0
     printed = (stream.buffer.getvalue().decode() for stream in (out, err))
     return subprocess.CompletedProcess(words, code, *printed)
+
+
+def prepare(inputs, output, model, **options) -> str:
+    """Run a job that prepares samples with the inline engine; return what it printed."""
+    console = Console(file=io.StringIO(), width=200)
+    values = {"engine": "inline", **options}
+    run_job(PrepareJob(input=list(map(str, inputs)), output=str(output), model=str(model), **values), console)
+    return console.file.getvalue()
 
 
 def rows(output: Path, table: str) -> list[dict]:

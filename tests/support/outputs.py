@@ -3,9 +3,11 @@
 import hashlib
 from pathlib import Path
 
+from pipelines.output.job_identity import acquire, write_identity
 from pipelines.output.layout import TAG_TABLES, table_path
-from pipelines.output.manifest import commit, identity_digest, make_folders
-from pipelines.storage import publish_bytes
+from pipelines.output.manifest import commit, committed_names, identity_digest, make_folders, read_entries
+from pipelines.output.pending_shards import SKIPPED, find_pending
+from pipelines.storage import join, names_in, publish_bytes, sizes_in
 from schemas.manifest import MANIFEST_VERSION, Entry, Output
 from schemas.shards import Shard
 
@@ -57,3 +59,43 @@ def finish(output: str, shard: Shard, job: str = JOB) -> Entry:
 def finish_all(output: str, shards, job: str = JOB) -> list[Entry]:
     make_folders(output)
     return [finish(output, shard, job) for shard in shards]
+
+
+def run(output, shards, identity=IDENTITY, **options):
+    """What a run does but for tagging."""
+    job = identity_digest(identity)
+    acquire(output, identity, options.get("force", False))
+    make_folders(output)
+    options = {"prune": False, "force": False, **options}
+    work = find_pending(
+        output, shards, identity, job, before_removal=lambda: write_identity(output, identity), **options
+    )
+    for shard, reason in work.shards():
+        if reason != SKIPPED:
+            finish(output, shard, job)
+    return work
+
+
+def assert_holds(output, shards):
+    """The output holds these shards, whole, each once, and nothing else."""
+    expected = sorted(shard.name for shard in shards)
+    assert list(committed_names(output)) == expected
+    assert [entry.shard for entry in read_entries(output)] == expected
+    for table in TAG_TABLES:
+        assert sorted(names_in(join(output, table.name), ".parquet")) == expected
+        sizes = dict(sizes_in(join(output, table.name), ".parquet"))
+        assert sizes == {shard.name: len(outputs_of(shard)) for shard in shards}
+
+
+OLD = [a_shard(f"/in/{name}.jsonl", part) for name in "abcd" for part in range(2)]
+NEW = [
+    *OLD[:2],  # a as it was
+    a_shard("/in/b.jsonl", 0, "2"),  # b with other content
+    a_shard("/in/b.jsonl", 1, "2"),
+    *OLD[4:6],  # c, of which an output is lost; d is gone
+    a_shard("/in/e.jsonl"),
+]
+
+
+def loose(output):
+    return sorted(names_in(join(output, "manifest"), ".json"))

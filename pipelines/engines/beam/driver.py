@@ -173,7 +173,6 @@ def _watch(connection: Connection, process: BaseProcess, queue: _ShardQueue, tas
         PipelineError: `engine.failed`, `engine.died`; `engine.stalled`; `shards.failed` if too many shards failed in a
             row; `engine.not_installed` or `beam.bad_options` if the pipeline could not be submitted.
     """
-    limit = TRIES * task.shard_seconds + START_SECONDS if task.shard_seconds else STALL_SECONDS
     alive, pause = time.monotonic(), _POLL_SECONDS
     n_failed = n_before = 0  # failed shards in total, and when the last shard was committed
     while True:
@@ -204,6 +203,7 @@ def _watch(connection: Connection, process: BaseProcess, queue: _ShardQueue, tas
             n_before = failed
         if failed - n_before >= GIVE_UP:
             raise queue.give_up_error(in_all)
+        limit = TRIES * task.shard_seconds + START_SECONDS if task.shard_seconds else STALL_SECONDS
         if now - alive > limit:
             raise PipelineError("engine.stalled", engine="Beam", seconds=f"{limit:g}")
         pause = max(_POLL_SECONDS, _POLL_SHARE * (now - began))

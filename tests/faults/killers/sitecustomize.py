@@ -1,7 +1,8 @@
 """Put on PYTHONPATH, makes some texts end the process that works on them, as a bug in a library would.
 
 The words say where: `KILLREAD` while a record is read, `KILLSPLIT` while it is split, `KILLTAG` while it is tagged.
-`HANGTAG` never returns, and `EATTAG` takes all the memory that it gets.
+`HANGTAG` never returns, `EATTAG` takes all the memory that it gets, and `SLOWSPLIT` takes a tenth of a second, so that
+a job is not over before it can be hurt.
 """
 
 import importlib.abc
@@ -31,7 +32,12 @@ def _patch_read(module):
 def _patch_sentences(module):
     class Library:
         get_sentence_boundaries = staticmethod(
-            _guarded(module.sentencex.get_sentence_boundaries, lambda language, text: text, KILLSPLIT=_kill)
+            _guarded(
+                module.sentencex.get_sentence_boundaries,
+                lambda language, text: text,
+                KILLSPLIT=_kill,
+                SLOWSPLIT=lambda: time.sleep(0.1),
+            )
         )
 
     module.sentencex = Library

@@ -6,14 +6,12 @@ import pyarrow.parquet as pq
 import zstandard
 
 from pipelines.browse.sources import agrees
-from pipelines.engines import ENGINES
 from tests.pipelines.browse.conftest import site
 from tests.pipelines.browse.test_views import look
 from tests.support.jobs import documents, tag, write_jsonl, write_parquet
 
 
-def test_every_entity_of_a_run_is_shown_in_its_text(tmp_path, tiny_bundle, monkeypatch):
-    monkeypatch.setitem(ENGINES, "inline", "tests.support.inline_engine")
+def test_every_entity_of_a_run_is_shown_in_its_text(tmp_path, tiny_bundle):
     write_jsonl(tmp_path / "in" / "a.jsonl", [*documents(5, "plain"), b"broken", {"id": None, "text": "x"}])
     write_parquet(tmp_path / "in" / "b.parquet", documents(6, "table"), row_group_size=2)
     plain = write_jsonl(tmp_path / "plain", documents(5, "gz")).read_bytes()

@@ -18,6 +18,7 @@ from pipelines.runs.run import run_job
 from spanmarker_core.errors import CoreError
 from spanmarker_core.windows.packer import Context
 from tests.support.jobs import all_rows, assert_same_rows, documents, rows, tag, write_jsonl
+from tests.support.stuck_workers import never_ends, never_ready
 from tests.support.tiny import tiny_bundle as write_tiny_bundle
 
 
@@ -53,16 +54,6 @@ def test_fault_of_the_job_in_a_worker_stops_it_before_any_shard(corpus, tmp_path
 def test_an_output_in_memory_is_refused_before_any_worker(corpus, tmp_path, tiny_bundle):
     with pytest.raises(PipelineError, match=r"output.not_shared"):
         run(corpus, f"memory://{tmp_path}/out", tiny_bundle)
-
-
-def never_ready(connection, task):
-    time.sleep(60)
-
-
-def never_ends(connection, task):
-    connection.send(("ready", {}))
-    connection.recv()
-    time.sleep(60)
 
 
 @pytest.fixture

@@ -4,9 +4,6 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +19,7 @@ from pipelines.jobs.job_file import read_job
 from spanmarker_core import load
 from spanmarker_core.data import read_annotated
 from spanmarker_core.evaluation.evaluate import evaluate
+from tests.support.processes import finish, start, wait_for
 from tests.support.tiny import tiny_encoder, tiny_tokenizer
 
 #: Finds the words that training has seen as entities, but for every SEED-th; leaves figures.
@@ -138,15 +136,10 @@ def test_an_ended_experiment_leaves_no_process(folder):
     (folder / "system.py").write_text(
         "import os, sys, time\nopen(sys.argv[3] + '/pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
     )
-    words = [sys.executable, "-m", "pipelines.cli", "experiment", "job.toml"]
-    root = str(Path(__file__).resolve().parents[3])
-    process = subprocess.Popen(words, cwd=folder, env={**os.environ, "PYTHONPATH": root})
-    note = folder / "out/runs/cities/one/6/1/pid"
-    until = time.monotonic() + 60
-    while not (note.exists() and note.read_text()) and time.monotonic() < until:
-        time.sleep(0.1)
+    process, note = start("experiment", "job.toml", cwd=folder), folder / "out/runs/cities/one/6/1/pid"
+    wait_for(lambda: note.exists() and note.read_text(), process=process)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 143
+    finish(process, code=143)
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
 

@@ -14,10 +14,9 @@ from spanmarker_core import load
 from spanmarker_core.data import Span
 from spanmarker_core.errors import CoreError
 from spanmarker_core.windows.packer import Context
-from tests.pipelines.shards.test_annotated import LIMITS, encoder, prepare, write_sentences
+from tests.support.annotated import LIMITS, write_sentences
+from tests.support.annotated import prepare_annotated as prepare
 from tests.support.training import sentences
-
-__all__ = ["encoder"]  # the fixture
 
 FILES = {"train": "t", "dev": "d", "encoder": "e", "output": "o"}
 

@@ -18,7 +18,7 @@ from pipelines.jobs.experiment import ExperimentJob
 from pipelines.output.overwrite import begins, refuse_overwrite
 from spanmarker_core.errors import CodedError
 from spanmarker_core.training.checkpoints import TrainingFolder
-from tests.support.jobs import documents, tag, write_jsonl
+from tests.support.jobs import documents, prepare, tag, write_jsonl
 
 GOLDEN = Path(__file__).parents[2] / "parity" / "golden"
 SENTENCE = {
@@ -100,7 +100,7 @@ def test_what_matches_or_is_foreign_is_not_written_to(corpus, tiny_bundle, monke
 
 def test_files_of_the_model_and_of_samples_are_not_written_to(corpus, tiny_bundle, monkeypatch):
     monkeypatch.chdir(corpus)
-    run("prepare", "--input", "in/a.jsonl", "--output", "samples", "--model", tiny_bundle)
+    prepare(["in/a.jsonl"], "samples", tiny_bundle)
     assert (corpus / "samples" / "report.json").exists()
     of_samples = ["tag", "--samples", "samples", "--model", tiny_bundle, "--output"]
     for arguments, option in [
@@ -121,11 +121,13 @@ def test_folders_of_annotated_data_are_not_written_to(corpus, monkeypatch):
     monkeypatch.chdir(corpus)
     Dataset.from_list([SENTENCE]).save_to_disk("saved/train")
     (corpus / "encoder").mkdir()
-    prepare = ["prepare", "--annotated", "--encoder", "encoder", "--output", "out", "--input"]
-    for more in (["saved/*", "--metrics", "saved/train/new"], ["saved/train", "--log-json", "saved/train/new"]):
-        assert refused(corpus, partial(run, *prepare, *more), more[1]) == "output.is_input"
-    more = ["saved/train", "--metrics", "encoder/new"]
-    assert refused(corpus, partial(run, *prepare, *more), "--metrics") == "output.is_input"
+    call = partial(run, "prepare", "--annotated", "--encoder", "encoder", "--output", "out", "--input")
+    for pattern, option, path in [
+        ("saved/*", "--metrics", "saved/train/new"),
+        ("saved/train", "--log-json", "saved/train/new"),
+        ("saved/train", "--metrics", "encoder/new"),
+    ]:
+        assert refused(corpus, partial(call, pattern, option, path), option) == "output.is_input"
 
 
 def test_earlier_metrics_and_logs_are_written_again(corpus, tiny_bundle):

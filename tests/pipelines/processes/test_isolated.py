@@ -94,17 +94,20 @@ def test_it_ends_with_its_parent():
     assert gone
 
 
-@pytest.mark.parametrize("bad", [set(), {0}, {2, 3}, {4}, {0, 1, 2, 3, 4}])
+@pytest.mark.parametrize("bad", [set(), {0}, {2, 3}, {4}, {1, 3}, {0, 1, 2, 3, 4}])
 def test_isolate_finds_each_item_that_fails(bad):
     def work(start, end):
         if bad & set(range(start, end)):
             raise ValueError
         return list(range(start, end))
 
-    good = []
+    good, position = [], 0
     for start, end, outcome in isolate(5, work):
+        assert start == position
+        position = end
         if isinstance(outcome, ValueError):
             assert {start} == set(range(start, end)) & bad
         else:
             good += outcome
+    assert position == 5
     assert good == sorted(set(range(5)) - bad)

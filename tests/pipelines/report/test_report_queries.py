@@ -8,7 +8,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from pipelines.engines import ENGINES
 from tests.support.jobs import TEXTS, rows, tag, write_jsonl
 from tests.support.tiny import tiny_bundle
 
@@ -26,9 +25,7 @@ def output(tmp_path_factory):
         write_jsonl(folder / f"{name}.jsonl", [{"id": f"{name}{n}", "text": text} for n, text in enumerate(texts)])
     write_jsonl(folder / "short.jsonl", [{"id": f"s{n}", "text": text} for n, text in enumerate(TEXTS[:3])])
     write_jsonl(folder / "bad.jsonl", [{"id": "n", "text": None}, {"id": "e", "text": ""}])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ENGINES, "inline", "tests.support.inline_engine")
-        tag([folder / "*.jsonl"], folder / "out", tiny_bundle(folder / "bundle", "electra"), max_shard_bytes=900)
+    tag([folder / "*.jsonl"], folder / "out", tiny_bundle(folder / "bundle", "electra"), max_shard_bytes=900)
     return folder / "out"
 
 

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from pipelines.cli import app
-from pipelines.engines import ENGINES
 from pipelines.jobs.tag import TagJob
 from pipelines.report.command import command_line
 from spanmarker_core import load
@@ -52,9 +51,7 @@ def corpus(tmp_path_factory):
 def finished(model, corpus, tmp_path_factory):
     """The output of a run, and what it printed."""
     output = tmp_path_factory.mktemp("run") / "out"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ENGINES, "inline", "tests.support.inline_engine")
-        return output, tag([corpus / "*.jsonl"], output, model, **SMALL)
+    return output, tag([corpus / "*.jsonl"], output, model, **SMALL)
 
 
 def report(output: Path):

@@ -1,5 +1,4 @@
 import gzip
-import io
 import json
 import os
 import subprocess
@@ -10,16 +9,11 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
-from typer.testing import CliRunner
 
-from pipelines.cli import app
 from pipelines.errors import PipelineError
-from pipelines.jobs.prepare import PrepareJob
 from pipelines.jobs.tag import TagJob
 from pipelines.output.manifest import identity_digest, make_folders, planned, read_entries
 from pipelines.runs.prepared_samples import find_prepared_samples
-from pipelines.runs.run import run_job
 from pipelines.shards import corpus as sharding
 from pipelines.shards.corpus import encode, pack_runs
 from pipelines.shards.worker import Done, attempt
@@ -28,25 +22,14 @@ from schemas import PREPARED, SAMPLES
 from spanmarker_core.bundle.reader import read_info
 from spanmarker_core.windows.packer import Context, Packer
 from tests.pipelines.shards.test_corpus import long_documents
-from tests.support.jobs import all_rows, codes, documents, tag, write_jsonl, write_parquet
+from tests.support.jobs import all_rows, codes, documents, prepare, spanmarker, tag, write_jsonl, write_parquet
 from tests.support.tiny import tiny_bundle as write_bundle
 
 TABLES = ("annotations", "documents", "rejects")
 
 
-def prepare(inputs, output, model, **options) -> str:
-    """Run a job with the inline engine; return what it printed."""
-    console = Console(file=io.StringIO(), width=200)
-    values = {"engine": "inline", **options}
-    run_job(PrepareJob(input=list(map(str, inputs)), output=str(output), model=str(model), **values), console)
-    return console.file.getvalue()
-
-
 def tag_samples(samples, output, model, **options) -> str:
-    console = Console(file=io.StringIO(), width=200)
-    values = {"engine": "inline", **options}
-    run_job(TagJob(samples=str(samples), output=str(output), model=str(model), **values), console)
-    return console.file.getvalue()
+    return tag([], output, model, samples=str(samples), **options)
 
 
 def ugly_corpus(folder) -> list[str]:
@@ -203,15 +186,17 @@ def test_nothing_left_to_do_and_a_lost_file(tmp_path, tiny_bundle):
 
 
 def test_an_output_is_filled_either_way(tmp_path, tiny_bundle):
+    """With samples in an object store."""
     for name in "abc":
         write_jsonl(tmp_path / "in" / f"{name}.jsonl", documents(8, name))
     every = str(tmp_path / "in" / "*.jsonl")
     tag([every], tmp_path / "fused", tiny_bundle)
-    prepare([every], tmp_path / "samples", tiny_bundle)
+    samples = f"memory://prepare{tmp_path}/samples"
+    prepare([every], samples, tiny_bundle)
     tag([str(tmp_path / "in" / "a.jsonl")], tmp_path / "both", tiny_bundle)
-    assert "3 shards: 1 done before, 2 to do" in tag_samples(tmp_path / "samples", tmp_path / "both", tiny_bundle)
+    assert "3 shards: 1 done before, 2 to do" in tag_samples(samples, tmp_path / "both", tiny_bundle)
     assert "Nothing to do" in tag([every], tmp_path / "both", tiny_bundle)
-    assert "Nothing to do" in tag_samples(tmp_path / "samples", tmp_path / "fused", tiny_bundle)
+    assert "Nothing to do" in tag_samples(samples, tmp_path / "fused", tiny_bundle)
     assert files(tmp_path / "both") == files(tmp_path / "fused")
 
 
@@ -313,40 +298,14 @@ print([type(attempt(shard, task)).__name__ for shard in shards], "torch" in sys.
     assert ran.stdout.strip() == "['Done', 'Done'] False False"
 
 
-def test_in_an_object_store(tmp_path, tiny_bundle):
-    corpus = write_jsonl(tmp_path / "in.jsonl", documents(20))
-    store = f"memory://prepare{tmp_path}"
-    prepare([corpus], f"{store}/samples", tiny_bundle)
-    tag_samples(f"{store}/samples", tmp_path / "out", tiny_bundle)
-    tag([corpus], tmp_path / "fused", tiny_bundle)
-    assert files(tmp_path / "out") == files(tmp_path / "fused")
-
-
-def run(*arguments) -> str:
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
 def test_on_the_command_line(tmp_path, tiny_bundle):
     corpus = write_jsonl(tmp_path / "in.jsonl", [*documents(20), {"id": "n", "text": None}])
     shared = ("--input", corpus, "--output", tmp_path / "s", "--max-shard-bytes", 600, "--model", tiny_bundle)
     shared += ("--engine", "inline")
-    assert f"Rows: {tmp_path / 's' / 'samples'}" in run("prepare", *shared)
-    status = run("status", tmp_path / "s")
+    assert f"Rows: {tmp_path / 's' / 'samples'}" in spanmarker("prepare", *shared).stdout
+    status = spanmarker("status", tmp_path / "s").stdout
     assert "prepared" in status
     assert "rejected, null_text: 1" in status
     assert "0 left" in status
     report = (tmp_path / "s" / "report.md").read_text()
     assert "21 documents = 16 prepared + 4 empty + 1 rejected" in report
-
-
-@pytest.mark.services
-def test_with_workers(tmp_path, tiny_bundle):
-    corpus = write_jsonl(tmp_path / "in.jsonl", documents(200))
-    shared = ("--model", tiny_bundle, "--workers", 2)
-    run("prepare", "--input", corpus, "--output", tmp_path / "s", "--max-shard-bytes", 600, *shared)
-    run("tag", "--samples", tmp_path / "s", "--output", tmp_path / "out", *shared)
-    run("tag", "--input", corpus, "--output", tmp_path / "fused", "--max-shard-bytes", 600, *shared)
-    assert len(files(tmp_path / "out")) > 30
-    assert files(tmp_path / "out") == files(tmp_path / "fused")

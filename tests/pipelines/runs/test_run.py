@@ -1,4 +1,4 @@
-"""Whole jobs, with the shard tasks in this process."""
+"""Rows of whole jobs, with the shard tasks in this process."""
 
 import gzip
 import json
@@ -9,11 +9,8 @@ import fsspec
 import polars
 import pytest
 
-from pipelines.commands.status import status
-from pipelines.engines import ENGINES
 from pipelines.errors import PipelineError
 from pipelines.stages.read import MAX_BATCH_DOCUMENTS
-from pipelines.storage import sole_writer
 from spanmarker_core.errors import CoreError
 from tests.support.jobs import (
     all_rows,
@@ -30,47 +27,12 @@ from tests.support.jobs import (
 SMALL = {"max_shard_bytes": 600}
 
 
-def write_corpus(folder):
-    write_jsonl(folder / "a.jsonl", documents(30, "a"))
-    write_parquet(folder / "b.parquet", documents(20, "b"), row_group_size=7)
-    return folder
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    return write_corpus(tmp_path / "in")
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory, tiny_bundle):
-    """A corpus that no test changes, and the output of a run over it in small shards."""
-    folder = tmp_path_factory.mktemp("finished")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ENGINES, "inline", "tests.support.inline_engine")
-        tag([write_corpus(folder / "in") / "*"], folder / "out", tiny_bundle, **SMALL)
-    return folder
-
-
-@pytest.fixture
-def tagged(finished, tmp_path):
-    """That corpus, and a copy of the output."""
-    return finished / "in", shutil.copytree(finished / "out", tmp_path / "out")
-
-
 def files(out):
     return {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
 
 
 def report(out):
     return json.loads((out / "report.json").read_text())
-
-
-def test_second_run_does_nothing_but_say_so(corpus, tmp_path, tiny_bundle):
-    out = tmp_path / "out"
-    assert "50 documents = 40 tagged + 10 empty + 0 rejected" in tag([corpus / "*"], out, tiny_bundle, **SMALL)
-    before = files(out), (out / "report.json").read_bytes()
-    assert tag([corpus / "*"], out, tiny_bundle, **SMALL).startswith("Nothing to do")
-    assert (files(out), (out / "report.json").read_bytes()) == before
 
 
 def test_rows_do_not_depend_on_how_the_work_is_cut(tagged, tmp_path, tiny_bundle):
@@ -89,96 +51,6 @@ def test_rows_open_in_duckdb_and_polars_as_one_table(tagged):
         assert n == polars.scan_parquet(pattern).collect().height == len(rows(out, table))
     joined = f"select count(*) from '{out}/annotations/*.parquet' join '{out}/documents/*.parquet' using (document_id)"
     assert duckdb.sql(joined).fetchall()[0][0] == count > 0
-
-
-def test_only_new_and_changed_input_is_tagged_and_no_row_doubles(corpus, tmp_path, tiny_bundle):
-    out = tmp_path / "out"
-    tag([corpus / "*"], out, tiny_bundle, **SMALL)
-    before = files(out)
-    write_jsonl(corpus / "c.jsonl", documents(5, "c"))
-    changed = documents(30, "a")
-    changed[29]["text"] += " Paris"  # the last, so that the other lines stay where they are
-    write_jsonl(corpus / "a.jsonl", changed)
-    text = tag([corpus / "*"], out, tiny_bundle, **SMALL)
-    after = files(out)
-    kept = {path for path in after if before.get(path) == after[path]}
-    assert len(kept) == len(before) - 3
-    assert "55 documents" in text
-    count = report(out)["this_run"]["shards_superseded"]
-    assert count >= 1
-    assert f", {count} removed because their input changed" in text
-    tag([corpus / "*"], tmp_path / "clean", tiny_bundle, **SMALL)
-    assert all_rows(out) == all_rows(tmp_path / "clean")
-
-
-def test_rows_of_vanished_input_stay_and_are_reported(corpus, tmp_path, tiny_bundle):
-    out = tmp_path / "out"
-    tag([corpus / "*"], out, tiny_bundle)
-    (corpus / "a.jsonl").unlink()
-    assert "1 of inputs that are gone" in tag([corpus / "*"], out, tiny_bundle)
-    write_jsonl(corpus / "c.jsonl", documents(7, "a"))  # the ids of rows that are still there
-    text = tag([corpus / "*"], out, tiny_bundle)
-    assert "57 documents" in text
-    assert "30 of the documents are kept from inputs that are gone" in text
-    assert "7 documents have the id of another in another shard" in text
-    found = report(out)
-    assert (found["this_run"]["shards_orphaned"], found["this_run"]["documents_orphaned"]) == (1, 30)
-    assert found["output"]["counts"]["documents"] == len(rows(out, "documents")) == 57
-    assert found["output"]["shards"] == 3
-    assert "1 kept whose input is gone (30 documents)" in (out / "report.md").read_text()
-
-
-def test_other_cut_replaces_all_shards(tagged, tiny_bundle):
-    corpus, out = tagged
-    expected = all_rows(out)
-    tag([corpus / "*"], out, tiny_bundle)
-    assert_same_rows(all_rows(out), expected)
-    assert len(files(out)) == 6
-
-
-@pytest.mark.parametrize("lost", ["manifest", "annotations", "documents", "rejects"])
-def test_lost_file_of_a_shard_is_made_again(tagged, tiny_bundle, lost):
-    corpus, out = tagged
-    expected = all_rows(out)
-    sorted((out / lost).iterdir())[1].unlink()
-    (out / "annotations" / "stranger-00000-0123456789abcdef.parquet").write_bytes(b"left by a crash")
-    text = tag([corpus / "*"], out, tiny_bundle, **SMALL)
-    assert "1 to do" in text
-    assert all_rows(out) == expected
-
-
-@pytest.mark.parametrize("table", ["annotations", "documents", "rejects"])
-def test_shard_with_a_file_of_another_size_is_made_again(tagged, tiny_bundle, table):
-    corpus, out = tagged
-    expected = all_rows(out)
-    damaged = sorted((out / table).iterdir())[1]
-    damaged.write_bytes(damaged.read_bytes()[:-40])
-    text = tag([corpus / "*"], out, tiny_bundle, **SMALL)
-    assert "1 to do (1 output lost or damaged), 1 removed because a file of theirs was lost or damaged" in text
-    assert all_rows(out) == expected
-
-
-def test_damaged_output_of_the_right_size_is_named(corpus, tmp_path, tiny_bundle):
-    out = tmp_path / "out"
-    tag([corpus / "a.jsonl"], out, tiny_bundle)
-    (damaged,) = (out / "documents").iterdir()
-    damaged.write_bytes(b"x" * damaged.stat().st_size)
-    with pytest.raises(PipelineError) as caught:
-        tag([corpus / "*"], out, tiny_bundle)
-    assert caught.value.code == "output.damaged"
-    assert caught.value.values["path"] == str(damaged)
-
-
-def test_output_of_another_job_is_refused_with_what_differs(tagged, tiny_bundle):
-    corpus, out = tagged
-    before = all_rows(out)
-    with pytest.raises(PipelineError) as caught:
-        tag([corpus / "*"], out, tiny_bundle, threshold=0.25, decoder="all.v1")
-    assert caught.value.code == "output.other_job"
-    assert "threshold: there 'None', here '0.25'" in str(caught.value)
-    assert "decoder: there 'flat.v1', here 'all.v1'" in str(caught.value)
-    assert "text_column" not in str(caught.value)
-    assert all_rows(out) == before
 
 
 def test_decoder_and_threshold_reach_the_rows(corpus, tmp_path, tiny_bundle):
@@ -328,104 +200,3 @@ def test_bundle_faults_stop_the_job_first(corpus, tmp_path, tiny_bundle):
     with pytest.raises(CoreError, match=r"bundle.digest_mismatch"):
         tag([corpus / "*"], tmp_path / "out", broken)
     assert not (tmp_path / "out").exists()
-
-
-def test_two_jobs_never_write_at_once(corpus, tmp_path, tiny_bundle):
-    (tmp_path / "out").mkdir()
-    with sole_writer(str(tmp_path / "out")), pytest.raises(PipelineError, match=r"output.busy"):
-        tag([corpus / "*"], tmp_path / "out", tiny_bundle)
-    tag([corpus / "*"], tmp_path / "out", tiny_bundle)
-
-
-def test_output_that_is_a_file(corpus, tmp_path, tiny_bundle):
-    (tmp_path / "out").write_text("a file")
-    with pytest.raises(PipelineError, match=r"output.not_writable"):
-        tag([corpus / "*"], tmp_path / "out", tiny_bundle)
-
-
-@pytest.mark.parametrize(
-    "name", ["documents/mine.parquet", "manifest/mine.json", "report.md", "plan.jsonl", "job.json"]
-)
-def test_a_folder_with_files_of_others_is_left_alone(corpus, tmp_path, tiny_bundle, name):
-    mine = tmp_path / "projB" / name
-    mine.parent.mkdir(parents=True)
-    mine.write_text('{"jobs": []}')
-    with pytest.raises(PipelineError) as caught:
-        tag([corpus / "*"], tmp_path / "projB", tiny_bundle)
-    assert caught.value.code == "output.foreign"
-    assert f"\n  {name}\n" in str(caught.value)
-    assert mine.read_text() == '{"jobs": []}'
-    assert [path for path in (tmp_path / "projB").rglob("*") if path.is_file() and path.name != ".lock"] == [mine]
-
-
-def test_files_of_other_names_stay_where_a_job_writes(corpus, tmp_path, tiny_bundle):
-    out = tmp_path / "out"
-    tag([corpus / "*"], out, tiny_bundle)
-    mine = [out / "documents" / "mine.parquet", out / "manifest" / "notes.json"]
-    for path in mine:
-        path.write_text("[]")
-    write_jsonl(corpus / "c.jsonl", documents(5, "c"))
-    assert "1 to do" in tag([corpus / "*"], out, tiny_bundle)
-    assert [path.read_text() for path in mine] == ["[]", "[]"]
-
-
-@pytest.mark.parametrize("content", [None, "[]", '"x"', "null", "{", '{"jobs": "mine"}'])
-def test_lost_job_file_is_restored_for_the_same_job_only(tagged, tiny_bundle, content):
-    corpus, out = tagged
-    before, path = files(out), out / "job.json"
-    job = path.read_text()
-    path.unlink() if content is None else path.write_text(content)
-    with pytest.raises(PipelineError, match=r"output.other_job.*\n  job digest: there '[0-9a-f]{32}', here"):
-        tag([corpus / "*"], out, tiny_bundle, threshold=0.25, **SMALL)
-    assert tag([corpus / "*"], out, tiny_bundle, **SMALL).startswith("Nothing to do")
-    assert (files(out), path.read_text()) == (before, job)
-
-
-def test_job_file_that_can_not_be_opened(corpus, tmp_path, tiny_bundle):
-    (tmp_path / "out" / "job.json").mkdir(parents=True)
-    with pytest.raises(PipelineError, match=r"output.not_readable.*job.json"):
-        tag([corpus / "*"], tmp_path / "out", tiny_bundle)
-
-
-def test_text_files_of_another_pattern_over_the_same_folder_stay(tmp_path, tiny_bundle):
-    for year in (2023, 2024):
-        for number in range(3):
-            path = tmp_path / "in" / f"{year}-{number}.txt"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(f"Obama flew to Paris in {year}.")
-    out = tmp_path / "out"
-    tag([tmp_path / "in" / "2023*.txt"], out, tiny_bundle)
-    before = files(out)
-    text = tag([tmp_path / "in" / "2024*.txt"], out, tiny_bundle)
-    assert "1 of inputs that are gone" in text
-    assert "removed" not in text
-    assert before.items() <= files(out).items()
-    assert len(rows(out, "documents")) == 6
-
-    (tmp_path / "in" / "2023-1.txt").write_text("She flew to London.")
-    text = tag([tmp_path / "in" / "*.txt"], out, tiny_bundle)
-    assert "2 removed because their input changed" in text  # all six files are one shard now
-    assert sorted(row["document_id"] for row in rows(out, "documents")) == sorted(
-        f"{year}-{number}.txt" for year in (2023, 2024) for number in range(3)
-    )
-
-
-def test_plan_of_another_version_is_named(tmp_path):
-    (tmp_path / "plan.jsonl").write_text('{"plan_version": 99}')
-    with pytest.raises(PipelineError) as caught:
-        status(str(tmp_path))
-    assert caught.value.code == "plan.other_version"
-    assert (caught.value.values["there"], caught.value.values["here"]) == (99, 1)
-
-
-@pytest.mark.parametrize("content", ["", "[]", "null", '"x"', '{"plan": 1}', '{"plan_version": 1}\n[]', "{"])
-def test_plan_that_is_none_is_refused(tmp_path, content):
-    (tmp_path / "plan.jsonl").write_text(content)
-    with pytest.raises(PipelineError, match=r"output.damaged.*plan.jsonl"):
-        status(str(tmp_path))
-
-
-def test_plan_that_can_not_be_opened(tmp_path):
-    (tmp_path / "plan.jsonl").mkdir()
-    with pytest.raises(PipelineError, match=r"output.not_readable.*plan.jsonl"):
-        status(str(tmp_path))

@@ -13,7 +13,6 @@ from pipelines.errors import PipelineError
 from pipelines.jobs.tag import TagJob
 from pipelines.output.job_identity import acquire
 from pipelines.output.manifest import find_done, identity_digest, make_folders, read_entries
-from pipelines.processes.isolated import isolate
 from pipelines.shards import corpus as sharding
 from pipelines.shards.corpus import run_shard
 from pipelines.stages.pack import pack_runs
@@ -290,23 +289,3 @@ def test_a_document_that_fails_in_one_of_its_runs_loses_all_its_rows(stage, poli
     (row,) = (row for row in rows(tmp_path / "out", "documents") if row["document_id"] == "long")
     assert row["status"] == "rejected"
     assert {value for name, value in row.items() if name.startswith("n_") and name != "n_characters"} == {0}
-
-
-@pytest.mark.parametrize("bad", [set(), {0}, {4}, {0, 1, 2, 3, 4}, {1, 3}])
-def test_isolate_finds_what_fails(bad):
-    def work(start, end):
-        if bad & set(range(start, end)):
-            raise ValueError
-        return list(range(start, end))
-
-    done, failed, position = [], set(), 0
-    for start, end, outcome in isolate(5, work):
-        assert start == position
-        position = end
-        if isinstance(outcome, ValueError):
-            failed.add(start)
-        else:
-            done += outcome
-    assert position == 5
-    assert failed == bad
-    assert done == [number for number in range(5) if number not in bad]

@@ -120,7 +120,7 @@ def test_a_process_past_its_limits_ends_itself(work, tmp_path, limits, grab, cod
         [sys.executable, "-c", SLOW.format(grab=grab), str(tmp_path / "work")],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=300,
     )
     assert done.returncode == code, done.stderr
     assert words in done.stderr

@@ -4,10 +4,11 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from contextlib import ExitStack, contextmanager, suppress
 
 import psutil
+
+from tests.support.processes import children, environment, wait_for
 
 _PARTS = "apache_beam.runners."
 
@@ -20,26 +21,13 @@ def free_port() -> int:
 
 def sdk_workers(job: int | None = None) -> list[psutil.Process]:
     """The worker processes of Beam's bundled runner below a job's process, or below this one."""
-    return [process for process in descendants(job) if "sdk_worker_main" in _command(process)]
+    return children(job or os.getpid(), "sdk_worker_main")
 
 
 def descendants(job: int | None = None) -> list[psutil.Process]:
     """The processes below a job's that do its work: neither multiprocessing's helper nor the one that plans."""
-    found = psutil.Process(job).children(recursive=True)
-    commands = {process: _command(process) for process in found}
-    others = ("resource_tracker", "pipelines.processes.isolated")
-    return [process for process, command in commands.items() if command and not any(map(command.__contains__, others))]
-
-
-def assert_all_end(processes: list[psutil.Process], seconds: float = 10) -> None:
-    _, alive = psutil.wait_procs(processes, timeout=seconds)
-    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE], alive
-
-
-def _command(process: psutil.Process) -> str:
-    with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-        return " ".join(process.cmdline())
-    return ""
+    others = [*children(job or os.getpid(), "resource_tracker"), *children(job or os.getpid(), "processes.isolated")]
+    return [each for each in children(job or os.getpid()) if each not in others]
 
 
 @contextmanager
@@ -51,13 +39,12 @@ def cluster(log):
         [_PARTS + "worker.worker_pool_main", "--service_port", str(pool)],
     )
     # The pool starts its workers as "python".
-    environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    first = environment(PATH=f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")
     with ExitStack() as stack:
         for command in commands:
-            process = subprocess.Popen([sys.executable, "-m", *command], env=environment, stdout=log, stderr=log)
+            process = subprocess.Popen([sys.executable, "-m", *command], env=first, stdout=log, stderr=log)
             stack.callback(_end, process)
-        for port in (job, pool):
-            _wait_for(port)
+        wait_for(lambda: listens(job) and listens(pool))
         yield [
             "--runner=PortableRunner",
             f"--job_endpoint=127.0.0.1:{job}",
@@ -66,12 +53,10 @@ def cluster(log):
         ]
 
 
-def _wait_for(port: int) -> None:
-    for _ in range(300):
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        time.sleep(0.1)
-    raise TimeoutError(f"nothing listens on port {port}")
+def listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
 
 
 def _end(process: subprocess.Popen) -> None:

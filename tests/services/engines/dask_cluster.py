@@ -5,11 +5,10 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from tests.support.processes import environment, wait_for
 
 
 class Cluster:
@@ -18,8 +17,8 @@ class Cluster:
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        self.environment |= {f"DASK_DISTRIBUTED__{name}": value for name, value in settings.items()}
+        named = {f"DASK_DISTRIBUTED__{name}": value for name, value in settings.items()}
+        self.environment = environment(killers=True, OMP_NUM_THREADS="1", **named)
         self.processes: list[subprocess.Popen] = []
 
     def __enter__(self) -> "Cluster":
@@ -60,9 +59,6 @@ class Cluster:
         return process
 
     def _wait(self, process: subprocess.Popen, pattern: str) -> str:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and process.poll() is None:
-            if found := re.search(pattern, process.log.read_text()):  # type: ignore[attr-defined]
-                return found[1]
-            time.sleep(0.05)
-        raise AssertionError(f"{pattern} never came:\n{process.log.read_text()}")  # type: ignore[attr-defined]
+        found: list[re.Match] = []
+        wait_for(lambda: found.extend(re.finditer(pattern, process.log.read_text())) or found, process=process)
+        return found[0][1]

@@ -1,37 +1,34 @@
 """The Beam engine on Beam's bundled runner and, over the network, on its job service; real worker processes."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import apache_beam as beam
+import psutil
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, FlinkRunnerOptions, SetupOptions, StandardOptions
 from rich.console import Console
 
-from pipelines.engines import ENGINES, GIVE_UP, Settings
+from pipelines.engines import GIVE_UP, Settings
 from pipelines.engines.beam import driver as engine
 from pipelines.engines.beam.pipeline import NAMESPACE, build, options_of, reason_of
 from pipelines.errors import EXIT_CODES, PipelineError
+from pipelines.jobs.prepare import PrepareJob
 from pipelines.jobs.tag import TagJob
 from pipelines.output.plan_file import line_of
 from pipelines.runs.run import run_job
 from tests.services.engines.beam_processes import cluster, sdk_workers
-from tests.support.jobs import all_rows, assert_same_rows, documents, rows, tag, write_jsonl
+from tests.support.jobs import documents, prepare, rows, write_jsonl
+from tests.support.processes import assert_all_end, finish, start, wait_for
+from tests.support.rows import prepared
 
 _run = engine.run
 #: How the message ends whose way to the user the tests follow.
 MESSAGE_END = PipelineError.MESSAGES["worker.other_model"].rpartition("{here}")[2]
-
-
-@pytest.fixture(autouse=True)
-def inline_engine(monkeypatch):
-    monkeypatch.setitem(ENGINES, "inline", "tests.support.inline_engine")
 
 
 @pytest.fixture
@@ -39,11 +36,21 @@ def corpus(tmp_path):
     return write_jsonl(tmp_path / "in.jsonl", [*documents(40), {"id": "n", "text": None}])
 
 
-def run(corpus, out, bundle, **options):
+def run(corpus, out, bundle, kind=TagJob, **options):
     values = {"max_shard_bytes": 600, "threads": 1, "engine": "beam", **options}
     console = Console(record=True, width=200)
-    run_job(TagJob(input=[str(corpus)], output=str(out), model=str(bundle), **values), console)
+    run_job(kind(input=[str(corpus)], output=str(out), model=str(bundle), **values), console)
     return console.export_text()
+
+
+#: Engines know nothing of models, and workers that load none start quicker.
+run_prepare = partial(run, kind=PrepareJob)
+
+
+def assert_as_inline(pattern, out, bundle, folder):
+    """The output of `run_prepare` holds the rows that this process writes."""
+    prepare([pattern], folder / "inline", bundle)
+    assert prepared(out) == prepared(folder / "inline")
 
 
 def in_between(monkeypatch, change):
@@ -64,7 +71,7 @@ def test_two_processes_write_the_rows_of_one_and_a_shard_that_fails_costs_no_oth
     in_between(monkeypatch, change)
     message = r"shards.failed[^\n]*\n  b-00000-\w+: \[input.changed"
     with pytest.raises(PipelineError, match=message) as caught:
-        run(f"{tmp_path}/*.jsonl", out, tiny_bundle, workers=2)
+        run_prepare(f"{tmp_path}/*.jsonl", out, tiny_bundle, workers=2)
     assert caught.value.count == 1
     assert EXIT_CODES[caught.value.code] == 3
     assert not sdk_workers()
@@ -72,13 +79,12 @@ def test_two_processes_write_the_rows_of_one_and_a_shard_that_fails_costs_no_oth
     (failure,) = (out / "failures").iterdir()
     assert failure.name.endswith(".changed.json")
     assert json.loads(failure.read_text())["reason"].startswith("[input.changed]")
-    tag([corpus], tmp_path / "inline", tiny_bundle)
-    assert_same_rows(all_rows(out), all_rows(tmp_path / "inline"))
+    assert_as_inline(corpus, out, tiny_bundle, tmp_path)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_next_run_does_what_failed(monkeypatch, corpus, tmp_path, tiny_bundle, workers):
-    lost, away = write_jsonl(tmp_path / "b.jsonl", documents(5, "b")), tmp_path / "away"
+    lost, away, out = write_jsonl(tmp_path / "b.jsonl", documents(5, "b")), tmp_path / "away", tmp_path / "out"
 
     def lose(*given):
         lost.rename(away)
@@ -86,22 +92,24 @@ def test_next_run_does_what_failed(monkeypatch, corpus, tmp_path, tiny_bundle, w
 
     in_between(monkeypatch, lose)
     with pytest.raises(PipelineError, match=r"shards.failed[^\n]*\n  b-00000-\w+: FileNotFoundError"):
-        run(f"{tmp_path}/*.jsonl", tmp_path / "out", tiny_bundle, workers=workers)
+        run_prepare(f"{tmp_path}/*.jsonl", out, tiny_bundle, workers=workers)
     away.rename(lost)
     monkeypatch.setattr(engine, "run", _run)
-    text = run(f"{tmp_path}/*.jsonl", tmp_path / "out", tiny_bundle, workers=workers)
+    text = run_prepare(f"{tmp_path}/*.jsonl", out, tiny_bundle, workers=workers)
     assert "runner: FnApiRunner" in text
     assert "1 to do" in text
-    assert list((tmp_path / "out" / "failures").iterdir()) == []
-    tag([f"{tmp_path}/*.jsonl"], tmp_path / "inline", tiny_bundle)
-    assert_same_rows(all_rows(tmp_path / "out"), all_rows(tmp_path / "inline"))
+    assert list((out / "failures").iterdir()) == []
+    assert_as_inline(f"{tmp_path}/*.jsonl", out, tiny_bundle, tmp_path)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_fault_of_the_job_reaches_the_user_as_its_own_message(monkeypatch, corpus, tmp_path, tiny_bundle, workers):
-    in_between(monkeypatch, lambda shards, task, *rest: (shards, replace(task, model_digest="0" * 32), *rest))
+def of_another_model(shards, task, *rest):
+    return shards, replace(task, model_digest="0" * 32), *rest
+
+
+def test_fault_of_the_job_reaches_the_user_as_its_own_message(monkeypatch, corpus, tmp_path, tiny_bundle):
+    in_between(monkeypatch, of_another_model)
     with pytest.raises(PipelineError, match=r"engine.failed.*\[worker.other_model\] ") as caught:
-        run(corpus, tmp_path / "out", tiny_bundle, workers=workers)
+        run(corpus, tmp_path / "out", tiny_bundle, workers=2)
     assert "Traceback" not in str(caught.value)
     assert "0" * 32 in str(caught.value)
     assert list((tmp_path / "out" / "documents").iterdir()) == []
@@ -234,79 +242,53 @@ except RuntimeError as error:
     pipeline.TagShards(task).process(line)
 """
     (tmp_path / "failures").mkdir()
-    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=60).returncode == 72
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=300).returncode == 72
 
 
 def test_job_service_with_a_pool_of_workers_gives_the_same_rows_and_tells_faults(
     monkeypatch, corpus, tmp_path, tiny_bundle
 ):
     with open(tmp_path / "log", "w") as log, cluster(log) as options:
-        text = run(corpus, tmp_path / "out", tiny_bundle, beam_options=options)
-        in_between(monkeypatch, lambda shards, task, *rest: (shards, replace(task, model_digest="0" * 32), *rest))
+        text = run_prepare(corpus, tmp_path / "out", tiny_bundle, beam_options=options)
+        in_between(monkeypatch, of_another_model)
         with pytest.raises(PipelineError) as caught:
             run(corpus, tmp_path / "other", tiny_bundle, beam_options=options)
         assert caught.value.code == "engine.failed"
         assert caught.value.values["reason"].startswith("[worker.other_model] ")
         assert caught.value.values["reason"].endswith(MESSAGE_END)
     assert "runner: PortableRunner" in text
-    tag([corpus], tmp_path / "inline", tiny_bundle)
-    assert_same_rows(all_rows(tmp_path / "out"), all_rows(tmp_path / "inline"))
+    assert_as_inline(corpus, tmp_path / "out", tiny_bundle, tmp_path)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_user_sees_one_message_and_no_traceback(corpus, tmp_path, tiny_bundle, workers):
-    command = [sys.executable, "-m", "pipelines.cli", "tag", "--input", str(corpus), "--output", str(tmp_path / "out")]
-    command += ["--model", str(tiny_bundle), "--engine", "beam", "--workers", str(workers), "--device", "cuda:99"]
-    job = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert job.returncode == 1
-    assert job.stderr.startswith("spanmarker: [engine.failed] Beam ")
-    assert ": [device.not_" in job.stderr
-    assert len(job.stderr.splitlines()) == 1, job.stderr
+def test_user_sees_one_message_and_no_traceback(corpus, tmp_path, tiny_bundle):
+    words = ["tag", "--input", corpus, "--output", tmp_path / "out", "--model", tiny_bundle, "--engine", "beam"]
+    text = finish(start(*words, "--workers", 1, "--device", "cuda:99"), code=1)
+    assert len(text.splitlines()) == 3, text  # on what, how many shards, and this:
+    message = text.splitlines()[-1]
+    assert message.startswith("spanmarker: [engine.failed] Beam ")
+    assert ": [device.not_" in message
 
 
 @pytest.mark.parametrize("runner", ["NoSuchRunner", "no.such.Runner", "DataflowRunner"])
 def test_runner_that_can_not_be_had_is_refused(corpus, tmp_path, tiny_bundle, runner):
     with pytest.raises(PipelineError, match=r"beam.bad_options"):
-        run(corpus, tmp_path / "out", tiny_bundle, beam_options=[f"--runner={runner}"])
+        run_prepare(corpus, tmp_path / "out", tiny_bundle, beam_options=[f"--runner={runner}"])
 
 
-@pytest.mark.parametrize(
-    ("sent", "seconds"),
-    [
-        (signal.SIGKILL, 0),
-        (signal.SIGTERM, 2),
-        (signal.SIGINT, 0),
-    ],
-)
+@pytest.mark.parametrize(("sent", "seconds"), [(signal.SIGKILL, 0), (signal.SIGTERM, 2), (signal.SIGINT, 0)])
 def test_what_was_handed_in_is_cancelled_when_the_driver_ends(corpus, tmp_path, tiny_bundle, sent, seconds):
     """Also if it ends while the answer to the handing in is under way, which takes these seconds."""
-    marks = {name: str(tmp_path / name) for name in ("CANCELLED", "HANDED_IN")}
-    command = [sys.executable, "-m", "pipelines.cli", "tag", "--input", str(corpus), "--output", str(tmp_path / "out")]
-    runner = "--runner=tests.services.engines.cancel_runner.Runner"
-    command += ["--model", str(tiny_bundle), "--engine", "beam", "--", runner]
-    environment = os.environ | marks | {"HANDING_IN_SECONDS": str(seconds)}
-    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    wait_for(lambda: Path(marks["HANDED_IN"]).exists() and Path(marks["HANDED_IN"]).read_text())
+    cancelled, handed_in, out = tmp_path / "CANCELLED", tmp_path / "HANDED_IN", tmp_path / "out"
+    marks = {path.name: str(path) for path in (cancelled, handed_in)} | {"HANDING_IN_SECONDS": str(seconds)}
+    words = ["prepare", "--input", corpus, "--output", out, "--model", tiny_bundle, "--engine", "beam"]
+    driver = start(*words, "--", "--runner=tests.services.engines.cancel_runner.Runner", **marks)
+    wait_for(lambda: handed_in.exists() and handed_in.read_text(), process=driver)
+    runner = psutil.Process(int(handed_in.read_text()))
     driver.send_signal(sent)
-    driver.communicate(timeout=60)
-    assert driver.returncode == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[sent]
-    wait_for(lambda: Path(marks["CANCELLED"]).exists(), 15)
-    wait_for(lambda: not list((tmp_path / "out").glob("todo*")), 15)
-    wait_for(lambda: not alive(int(Path(marks["HANDED_IN"]).read_text())), 15)
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.05)
+    finish(driver, code={signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[sent])
+    wait_for(cancelled.exists, 15)
+    wait_for(lambda: not list(out.glob("todo*")), 15)
+    assert_all_end([runner])
 
 
 def test_a_run_ends_when_all_of_late_failed(monkeypatch, tmp_path, tiny_bundle):
@@ -321,7 +303,7 @@ def test_a_run_ends_when_all_of_late_failed(monkeypatch, tmp_path, tiny_bundle):
     in_between(monkeypatch, change)
     monkeypatch.setattr(engine, "_POLL_SECONDS", 0.01)
     with pytest.raises(PipelineError, match=r"shards.failed(.|\n)*: FileNotFound") as caught:
-        run(f"{tmp_path}/in/*.jsonl", tmp_path / "out", tiny_bundle)
+        run_prepare(f"{tmp_path}/in/*.jsonl", tmp_path / "out", tiny_bundle)
     assert f"the last {GIVE_UP} failed in a row" in caught.value.values["others"]
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from pipelines.storage import faults
+
 KEY, SECRET = "testkey", "testsecret"
 READER = "reader"  # key and secret of who may not write
 BUCKET = "test"
@@ -43,6 +45,22 @@ def free_ports(count: int) -> list[int]:
 def weed() -> str | None:
     """The server's program, also where the environment of this Python isn't on the path."""
     return shutil.which("weed", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+
+
+@contextlib.contextmanager
+def in_environment(**values: str):
+    """Set environment variables, and forget the clients that were made without them: fsspec keeps those."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setenv(name, value)
+        _forget_clients()
+        yield
+    _forget_clients()
+
+
+def _forget_clients() -> None:
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+    faults._reached.clear()
 
 
 class Seaweed:
@@ -75,15 +93,9 @@ class Seaweed:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
-    @contextlib.contextmanager
-    def in_use(self):
-        """Make the clients of this process use this server; fsspec keeps those of servers before it."""
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in self.environment.items():
-                patch.setenv(name, value)
-            fsspec.get_filesystem_class("s3").clear_instance_cache()
-            yield
-        fsspec.get_filesystem_class("s3").clear_instance_cache()
+    def in_use(self, **changes: str):
+        """Make the clients of this process use this server, with some of the environment changed."""
+        return in_environment(**self.environment | changes)
 
     def start(self) -> None:
         command = [weed(), "-logtostderr=true", "server", f"-dir={self.folder / 'data'}"]

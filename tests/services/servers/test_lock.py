@@ -50,15 +50,15 @@ def contenders():
         one.end()
 
 
-def test_of_sixteen_processes_one_wins_each_round(s3, contenders):
+def test_of_eight_processes_one_wins_each_round(s3, contenders):
     """Round after round, since the winner of one is gone for the next."""
     for round_ in range(2):
-        all_ = [contenders(s3) for _ in range(16)]
+        all_ = [contenders(s3) for _ in range(8)]
         for one in all_:
             one.ask()
         answers = [one.answer() for one in all_]
         assert answers.count("held") == 1, answers
-        assert sum(answer.startswith("output.busy") for answer in answers) == 15, answers
+        assert sum(answer.startswith("output.busy") for answer in answers) == 7, answers
         winner = all_[answers.index("held")]
         assert any(f"process {winner.process.pid} on" in answer for answer in answers)
         winner.process.stdin.close()

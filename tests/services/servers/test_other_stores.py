@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.engines import ENGINES
 from pipelines.errors import PipelineError
 from pipelines.storage import (
     ContentIdentity,
@@ -104,8 +103,7 @@ def answers(port):
 
 
 @pytest.fixture
-def options(server, monkeypatch):
-    monkeypatch.setitem(ENGINES, "inline", "tests.support.inline_engine")
+def options(server):
     use_options(server[1])
     yield server[1]
     use_options([])

@@ -1,13 +1,11 @@
 """`spanmarker tag` and outputs on a real S3 server: the same rows, whatever happens to the server on the way."""
 
-import hashlib
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -22,27 +20,32 @@ from pipelines.storage import (
     remove_scratch,
     use_options,
 )
-from tests.services.servers.seaweed import BUCKET, KEY, SECRET, Seaweed, client, running
-from tests.support.jobs import all_rows, assert_same_rows, documents, write_jsonl, write_parquet
+from tests.faults.proxy import FaultyProxy
+from tests.services.servers.seaweed import BUCKET, KEY, SECRET, Seaweed, client
+from tests.support.jobs import all_rows, assert_same_rows, documents, prepare, spanmarker, write_jsonl, write_parquet
+from tests.support.processes import finish, start, wait_for
+from tests.support.rows import prepared
 
 pytestmark = pytest.mark.timeout(600)
 
 
-def command(inputs, output, bundle, *options):
-    line = [sys.executable, "-m", "pipelines.cli", "tag", "--output", str(output), "--model", str(bundle)]
-    line += ["--threads", "1", "--max-shard-bytes", "6000", *options]
-    return [*line, *(part for one in inputs for part in ("--input", str(one)))]
+def words(inputs, output, bundle, *options):
+    return [
+        "tag",
+        *(part for one in inputs for part in ("--input", one)),
+        "--output",
+        output,
+        "--model",
+        bundle,
+        *options,
+    ]
 
 
-def tag(inputs, output, bundle, *options, code=0, **environment):
-    done = subprocess.run(
-        command(inputs, output, bundle, *options),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=os.environ | environment,
-    )
+def tag(inputs, output, bundle, *options, code=0):
+    """Run a command in this process, by default with the engine that starts none."""
+    own = options if "--workers" in options else ("--engine", "inline", *options)
+    done = spanmarker(*words(inputs, output, bundle, "--threads", 1, "--max-shard-bytes", 6000, *own))
+    use_options([])
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
@@ -76,22 +79,19 @@ def test_the_same_rows_from_disk_to_s3_and_from_s3_to_s3(corpus, tmp_path, tiny_
     tag([corpus / "*"], tmp_path / "local", tiny_bundle)
     expected = all_rows(tmp_path / "local")
     assert len(expected["documents"]) == 77
-    tag([corpus / "*"], f"{s3}/from disk", tiny_bundle)
-    assert_same_rows(all_rows(fetched(s3_server, f"{s3}/from disk", tmp_path / "1")), expected)
-
     client(s3_server).put(f"{corpus}/", f"{s3}/in/", recursive=True)
-    for engine in ("--workers", "2"), ():
-        out = f"{s3}/from store{len(engine)}"
-        tag([f"{s3}/in/*"], out, tiny_bundle, *engine)
-        found = without_source(all_rows(fetched(s3_server, out, tmp_path / f"2{len(engine)}")))
-        assert_same_rows(found, without_source(expected))
+    ways = ((f"{corpus}/*", "from disk", ()), (f"{s3}/in/*", "from store", ()), (f"{s3}/in/*", "2", ("--workers", 2)))
+    for inputs, name, options in ways:
+        tag([inputs], f"{s3}/{name}", tiny_bundle, *options)
+        found = all_rows(fetched(s3_server, f"{s3}/{name}", tmp_path / name))
+        assert_same_rows(without_source(found), without_source(expected))
 
 
 def test_options_in_place_of_the_environment_and_no_secret_in_what_is_written(corpus, tmp_path, tiny_bundle, s3_server):
     out = f"s3://{BUCKET}{tmp_path}/out"
     options = [f"s3.key={KEY}", f"s3.secret={SECRET}", f's3.client_kwargs={{"endpoint_url": "{s3_server.endpoint}"}}']
     given = [part for option in options for part in ("--storage-option", option)]
-    printed = tag([corpus / "*.jsonl"], out, tiny_bundle, *given)
+    printed = tag([corpus / "*.jsonl"], out, tiny_bundle, *given, "--workers", 1)
     folder = fetched(s3_server, out, tmp_path / "out")
     written = [printed.encode(), *(path.read_bytes() for path in folder.rglob("*") if path.is_file())]
     assert len(written) > 10
@@ -111,156 +111,126 @@ def test_a_second_run_does_what_is_missing_and_nothing_else(corpus, tmp_path, ti
 
 
 def test_a_second_run_at_the_same_time_is_told_who_writes(corpus, tiny_bundle, s3, s3_server):
-    first = subprocess.Popen(command([corpus / "*"], s3, tiny_bundle), stdout=subprocess.DEVNULL)
+    first = start(*words([corpus / "*"], s3, tiny_bundle, "--workers", 1))
     fs, path = client(s3_server), s3.removeprefix("s3://")
-    while not fs.exists(f"{path}/.lock-00000001"):
-        assert first.poll() is None
-        time.sleep(0.05)
+    wait_for(lambda: fs.exists(f"{path}/.lock-00000001"), process=first)
     said = tag([corpus / "*"], s3, tiny_bundle, code=5)
     assert "[output.busy]" in said
     assert f"process {first.pid} on" in said
-    assert first.wait(200) == 0
+    finish(first)
+
+
+WRONG, NOBODY = {"AWS_SECRET_ACCESS_KEY": "wrong"}, {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
 
 
 @pytest.mark.parametrize(
-    ("inputs", "output", "environment", "said"),
+    ("inputs", "output", "environment", "said", "bad"),
     [
-        ("{corpus}/*", "s3://no-such-bucket/out", {}, "[url.no_bucket] bucket s3://no-such-bucket"),
-        ("s3://no-such-bucket/*", "{out}", {}, "[url.no_bucket] bucket s3://no-such-bucket"),
-        ("s3://no-such-bucket/a.jsonl", "{out}", {}, "[url.no_bucket] bucket s3://no-such-bucket"),
-        ("{s3}/none/*.jsonl", "{out}", {}, "[input.no_match] no file matches s3://"),
-        ("{corpus}/*", "s3://test/out", {"AWS_SECRET_ACCESS_KEY": "wrong"}, "[output.not_writable]"),
-        ("s3://test/*", "{out}", {"AWS_SECRET_ACCESS_KEY": "wrong"}, "[input.not_readable]"),
-        ("s3://test/a.jsonl", "{out}", {"AWS_SECRET_ACCESS_KEY": "wrong"}, "[input.not_readable]"),
-        ("{corpus}/*", "s3://test/out", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "[output.not_writable]"),
-        ("s3://test/*", "{out}", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "[input.not_readable]"),
-        ("{corpus}/*", "s4://test/out", {}, "[url.unusable] s4://test/out"),
-        ("s3:/test/*", "{out}", {}, "[url.unusable] s3:/test/*"),
+        ("{corpus}/*", "s3://no-such-bucket/out", {}, "url.no_bucket", "s3://no-such-bucket"),
+        ("s3://no-such-bucket/*", "{out}", {}, "url.no_bucket", "s3://no-such-bucket"),
+        ("s3://no-such-bucket/a.jsonl", "{out}", {}, "url.no_bucket", "s3://no-such-bucket"),
+        ("{s3}/none/*.jsonl", "{out}", {}, "input.no_match", "{s3}/none/*.jsonl"),
+        ("{corpus}/*", "s3://test/out", WRONG, "output.not_writable", "s3://test/out"),
+        ("s3://test/*", "{out}", WRONG, "input.not_readable", "s3://test"),
+        ("s3://test/a.jsonl", "{out}", WRONG, "input.not_readable", "s3://test"),
+        ("{corpus}/*", "s3://test/out", NOBODY, "output.not_writable", "s3://test/out"),
+        ("s3://test/*", "{out}", NOBODY, "input.not_readable", "s3://test"),
+        ("{corpus}/*", "s4://test/out", {}, "url.unusable", "s4://test/out"),
+        ("s3:/test/*", "{out}", {}, "url.unusable", "s3:/test/*"),
     ],
 )
 def test_bad_input_is_one_coded_message_within_seconds(
-    inputs, output, environment, said, corpus, tmp_path, tiny_bundle, s3
+    inputs, output, environment, said, bad, corpus, tmp_path, tiny_bundle, s3, s3_server
 ):
     places = {"corpus": corpus, "out": tmp_path / "out", "s3": s3}
-    start = time.monotonic()
+    begun = time.monotonic()
     # What a store that is back, or another secret, would mend may be tried again.
-    code = 3 if "not_writable" in said or "not_readable" in said else 1
-    printed = tag([inputs.format(**places)], output.format(**places), tiny_bundle, code=code, **environment)
-    assert said in printed
-    assert time.monotonic() - start < 45
+    code = 3 if said in ("output.not_writable", "input.not_readable") else 1
+    with s3_server.in_use(**environment):
+        printed = tag([inputs.format(**places)], output.format(**places), tiny_bundle, code=code)
+    assert printed.startswith(f"spanmarker: [{said}] ")
+    assert len(printed.splitlines()) == 1
+    assert bad.format(**places) in printed
+    assert time.monotonic() - begun < 45
 
 
 @pytest.mark.parametrize(
-    ("environment", "said"),
-    [
-        ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "[storage.failed]"),
-        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "[storage.failed] storage failed: Could not connect"),
-        ({}, "[output.not_a_job]"),
-    ],
+    ("environment", "said"), [(WRONG, "storage.failed"), (NOBODY, "storage.failed"), ({}, "output.not_a_job")]
 )
-def test_status_of_what_cannot_be_reached_is_one_coded_message(environment, said, s3):
-    done = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", "status", s3],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=os.environ | environment,
-    )
+def test_status_of_what_cannot_be_reached_is_one_coded_message(environment, said, s3, s3_server):
+    with s3_server.in_use(**environment):
+        done = spanmarker("status", s3)
     assert done.returncode == (3 if environment else 1)
-    assert said in done.stderr
+    assert f"[{said}]" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_an_upload_in_parts_outlives_a_killed_server(tmp_path):
+def test_an_upload_in_parts_outlives_a_killed_server(s3_server, s3):
     """The object is never there in part, and no parts stay."""
-    (tmp_path / "seaweed").mkdir()
     content = os.urandom(1 << 20) * 120  # more than one part
-    with running(tmp_path / "seaweed") as server, server.in_use(), pytest.MonkeyPatch.context() as patch:
-        url, sizes = f"s3://{BUCKET}/big/x.bin", set()
-        make_folder(f"s3://{BUCKET}/big")
-        publish_bytes(url, b"old")
-        over = threading.Event()
+    url, sizes, key = f"{s3}/x.bin", set(), s3.partition(f"{BUCKET}/")[2]
+    make_folder(s3)
+    publish_bytes(url, b"old")
+    over = threading.Event()
 
-        def watch():
-            fs = client(server)
-            while not over.wait(0.1):
-                try:
-                    sizes.add(fs.info(url)["size"])
-                except Exception:  # while the server is down
-                    continue
+    def watch():
+        fs = client(s3_server)
+        while not over.wait(0.1):
+            with suppress(Exception):  # while the server is down
+                sizes.add(fs.info(url)["size"])
 
-        with ThreadPoolExecutor(2) as pool:
-            watched = pool.submit(watch)
-            upload = pool.submit(publish_bytes, url, content)
-            wait_for(lambda: "big/x.bin" in unfinished(server), upload)
-            server.kill()
-            time.sleep(2)
-            server.start()
-            upload.result()
-            over.set()
-            watched.result()
-        assert sizes <= {3, len(content)}
-        assert digest(read_all([url])[0]) == digest(content)
+    with ThreadPoolExecutor(2) as pool:
+        watched = pool.submit(watch)
+        upload = pool.submit(publish_bytes, url, content)
+        wait_for(lambda: upload.done() or f"{key}/x.bin" in unfinished(s3_server))
+        assert not upload.done()
+        s3_server.kill()
+        time.sleep(2)
+        s3_server.start()
+        upload.result()
+        over.set()
+        watched.result()
+    assert sizes <= {3, len(content)}
+    assert read_all([url]) == [content]
 
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as pool:
         patch.setattr(faults, "PATIENCE", 0.5)
-        with ThreadPoolExecutor(1) as pool:
-            upload = pool.submit(publish_bytes, f"s3://{BUCKET}/big/y.bin", content)
-            wait_for(lambda: "big/y.bin" in unfinished(server), upload)
-            server.kill()
-            with pytest.raises(PipelineError, match=r"output.not_writable"):
-                upload.result()
-        server.start()
-        assert sorted(names_in(f"s3://{BUCKET}/big", ".bin")) == ["x"]
-        patch.setattr(faults, "PATIENCE", 60.0)
-        assert "big/y.bin" in unfinished(server)
-        remove_scratch([f"s3://{BUCKET}/big"])
-        assert not unfinished(server)
-        publish_bytes(f"s3://{BUCKET}/big/y.bin", content)
-        assert sorted(names_in(f"s3://{BUCKET}/big", ".bin")) == ["x", "y"]
+        upload = pool.submit(publish_bytes, f"{s3}/y.bin", content)
+        wait_for(lambda: upload.done() or f"{key}/y.bin" in unfinished(s3_server))
+        s3_server.kill()
+        with pytest.raises(PipelineError, match=r"output.not_writable"):
+            upload.result()
+    s3_server.start()
+    assert sorted(names_in(s3, ".bin")) == ["x"]
+    assert f"{key}/y.bin" in unfinished(s3_server)
+    remove_scratch([s3])
+    assert not unfinished(s3_server)
+    publish_bytes(f"{s3}/y.bin", content)
+    assert sorted(names_in(s3, ".bin")) == ["x", "y"]
 
 
 def unfinished(server):
     return {upload["Key"] for upload in client(server).list_multipart_uploads(BUCKET)}
 
 
-def wait_for(what, upload):
-    deadline = time.monotonic() + 60
-    while not what():
-        assert not upload.done()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def digest(content):
-    return hashlib.blake2b(content).hexdigest()
-
-
-def test_a_run_during_which_the_server_is_killed_and_the_same_command_again(corpus, tmp_path, tiny_bundle):
-    tag([corpus / "*"], tmp_path / "local", tiny_bundle)
-    expected = all_rows(tmp_path / "local")
-    (tmp_path / "seaweed").mkdir()
-    with running(tmp_path / "seaweed") as server:
-        out = f"s3://{BUCKET}/out"
-        run = subprocess.Popen(
-            command([corpus / "*"], out, tiny_bundle), env=os.environ | server.environment, stdout=subprocess.DEVNULL
-        )
-        fs = client(server)
-        while not fs.exists(f"{BUCKET}/out/annotations"):
-            assert run.poll() is None
-            time.sleep(0.05)
-        server.kill()
-        time.sleep(3)
-        server.start()
-        assert run.wait(200) == 0  # It has patience.
-        assert "Nothing to do" in tag([corpus / "*"], out, tiny_bundle, **server.environment)
-        assert_same_rows(all_rows(fetched(server, out, tmp_path / "1")), expected)
+def test_a_run_during_which_the_server_is_killed_and_the_same_command_again(
+    corpus, tmp_path, tiny_bundle, s3_server, s3
+):
+    """Preparing, which starts quicker: storage knows nothing of models."""
+    prepare([corpus / "*"], tmp_path / "local", tiny_bundle)
+    run = start("prepare", "--input", corpus / "*", "--output", s3, "--model", tiny_bundle, "--workers", 1)
+    fs = client(s3_server)
+    wait_for(lambda: fs.exists(f"{s3}/samples"), process=run)
+    s3_server.kill()
+    time.sleep(3)
+    s3_server.start()
+    finish(run)  # It has patience.
+    assert "Nothing to do" in prepare([corpus / "*"], s3, tiny_bundle)
+    assert prepared(s3) == prepared(tmp_path / "local")
 
 
 @pytest.fixture
 def stumbling(s3_server, s3):
-    from tests.faults.proxy import FaultyProxy
-
     proxy = FaultyProxy(s3_server.port, seed=7, one_in=4)
     use_options([f's3.client_kwargs={{"endpoint_url": "{proxy.url}"}}'])
     yield proxy
