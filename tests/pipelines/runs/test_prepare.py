@@ -21,8 +21,9 @@ from pipelines.output.manifest import identity_digest, make_folders, planned, re
 from pipelines.runs.prepared_samples import find_prepared_samples
 from pipelines.runs.run import run_job
 from pipelines.shards import corpus as sharding
-from pipelines.shards.corpus import encode, pack_runs
+from pipelines.shards import runner
 from pipelines.shards.worker import attempt
+from pipelines.stages.pack import encode, pack_runs
 from pipelines.stages.tag import tag as real_tag
 from schemas import PREPARED, SAMPLES
 from spanmarker_core.bundle.reader import read_info
@@ -113,7 +114,7 @@ def faulty(monkeypatch):
     monkeypatch.setattr(sharding, "encode", faulty_encode)
     monkeypatch.setattr(Packer, "windows", faulty_windows)
     monkeypatch.setattr(sharding, "tag", faulty_tag)
-    monkeypatch.setattr(sharding, "pack_runs", partial(pack_runs, max_bytes=20_000))
+    monkeypatch.setattr(runner, "pack_runs", partial(pack_runs, max_bytes=20_000))
 
 
 def entries(output) -> list[dict]:
