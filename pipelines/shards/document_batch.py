@@ -1,6 +1,7 @@
 """A batch of documents that were read together, and its results so far."""
 
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,14 +30,14 @@ class DocumentBatch:
     """
 
     documents: pa.RecordBatch
-    rejects: list[Reject]
+    rejects: list[Reject] = field(default_factory=list, kw_only=True)
     n_sentences: np.ndarray = field(init=False)
     n_windows: np.ndarray = field(init=False)
     n_words: np.ndarray = field(init=False)
     n_long_words: np.ndarray = field(init=False)
-    annotations: list[pa.RecordBatch] = field(default_factory=list)
-    rejected: dict[int, Reject] = field(default_factory=dict)
-    told: tuple[int, int] = (0, 0)
+    annotations: list[pa.RecordBatch] = field(default_factory=list, kw_only=True)
+    rejected: dict[int, Reject] = field(default_factory=dict, kw_only=True)
+    told: tuple[int, int] = field(default=(0, 0), kw_only=True)
 
     def __post_init__(self) -> None:
         self.n_sentences, self.n_windows, self.n_words, self.n_long_words = (
@@ -93,7 +94,7 @@ class DocumentBatch:
         self.n_words += np.bincount(word_places[own], minlength=size)
         self.n_long_words += np.bincount(word_places[own & windows.word_long], minlength=size)
 
-    def untold(self, step: "PackedBatch") -> tuple[int, int]:
+    def untold(self, step: "PackedBatch[DocumentBatch]") -> tuple[int, int]:
         """Return the words counted and the bytes of text processed since the last call.
 
         Call it after each packed batch. Words of documents that have been rejected in the meantime are subtracted.
@@ -126,8 +127,11 @@ class DocumentBatch:
         return numbered(self.alive(found))
 
 
+Documents = TypeVar("Documents", bound=DocumentBatch, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class PackedBatch:
+class PackedBatch(Generic[Documents]):
     """A chunk of windows being processed, and the batch of documents that it belongs to.
 
     Attributes:
@@ -137,7 +141,7 @@ class PackedBatch:
         last: whether this is the last chunk of the documents.
     """
 
-    group: DocumentBatch
+    group: Documents
     samples: Samples
     failures: dict[str, str]
     last: bool

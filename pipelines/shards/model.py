@@ -43,7 +43,7 @@ class Packing:
 def model_for(task: Task) -> Any:
     """Return the model of a task, loaded once per process, after checking the versions of model and program.
 
-    The result is the model for `run_shard`, or the `Packing` for `prepare_shard`, which does not import torch.
+    The result is a `Tagger` for a `TagTask`, and otherwise a `Packing`, which does not import torch.
 
     Args:
         task: the shard task.

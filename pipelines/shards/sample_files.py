@@ -9,7 +9,6 @@ import hashlib
 import tempfile
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +23,11 @@ from pipelines.shards.stats import ShardStats
 from pipelines.stages.read import INPUTS
 from pipelines.stages.records import Reject, clean
 from pipelines.stages.samples import rows_of, samples_of
-from pipelines.stages.write import named, output_of
-from pipelines.storage import open_input, publish, read_range, resolve, writing
+from pipelines.stages.write import ArrowFile
+from pipelines.storage import open_input, read_range, resolve
 from pipelines.storage.urls import is_local
 from pipelines.task import TagTask
-from schemas import PREPARED, SAMPLES, Table
+from schemas import PREPARED, SAMPLES
 from schemas.manifest import Output
 from schemas.shards import Shard
 
@@ -36,120 +35,32 @@ _GROUP, _LAST = b"spanmarker.group", b"spanmarker.last"
 _REJECT_FIELDS = [field.name for field in fields(Reject)]
 
 
-class ArrowFile:
-    """A writer of an Arrow IPC file; use `arrow_file`.
-
-    Args:
-        url: where the file will be published, for error messages.
-        file: a local file, open for writing.
-        table: the table's schema and version.
-        footer: further metadata, each stored as `spanmarker.KEY`.
-
-    Attributes:
-        rows: number of rows written.
-    """
-
-    def __init__(self, url: str, file: IO[bytes], table: Table, footer: dict[str, str]) -> None:
-        self._url, self._file = url, file
-        schema = table.schema.with_metadata({**table.schema.metadata, **named(footer)})
-        options = pa.ipc.IpcWriteOptions(compression="zstd")
-        with writing(url):
-            self._writer = pa.ipc.new_file(file, schema, options=options)
-        self.rows = 0
-
-    def write(self, batch: pa.RecordBatch, metadata: dict[bytes, bytes] | None = None) -> None:
-        """Add a record batch.
-
-        Args:
-            batch: rows of the table.
-            metadata: metadata of the record batch.
-        """
-        with writing(self._url):
-            self._writer.write_batch(batch, custom_metadata=metadata)
-        self.rows += len(batch)
-
-    def finish(self) -> Output:
-        """Write the footer and return the file's size, digest and number of rows."""
-        with writing(self._url):
-            self._writer.close()
-            self._file.flush()
-        return output_of(self._file.name, self.rows)
-
-
-@contextlib.contextmanager
-def arrow_file(url: str, table: Table, footer: dict[str, str]) -> Iterator[ArrowFile]:
-    """Open an Arrow IPC file that appears at `url` when the block ends without an exception.
-
-    Call `finish` inside the block.
-
-    Args:
-        url: where the file is published, a path or URL.
-        table: its schema and version.
-        footer: further metadata, each stored as `spanmarker.KEY`.
-
-    Raises:
-        PipelineError: `output.not_writable`.
-    """
-    with publish(url) as file:
-        yield ArrowFile(url, file, table, footer)
-
-
 class SampleWriter:
-    """A writer of a shard's packed batches; use `sample_writer`.
+    """A writer of the packed batches of a shard."""
 
-    Args:
-        samples: file of the windows.
-        inputs: file of the documents.
-    """
-
-    def __init__(self, samples: ArrowFile, inputs: ArrowFile) -> None:
-        self._samples, self._inputs = samples, inputs
+    def __init__(self) -> None:
         self._group = self._run = 0
         self._failed: dict[int, int] = {}  # position of a document -> index of the chunk that lacks its windows
 
-    def write(self, step: PackedBatch) -> None:
+    def write(self, step: PackedBatch[DocumentBatch], samples: ArrowFile, inputs: ArrowFile) -> None:
         """Write a packed batch, after `PackedBatch.arrive`.
 
         Args:
             step: the packed batch.
+            samples: file of the windows.
+            inputs: file of the documents.
         """
         for place in step.group.rejected:
             self._failed.setdefault(place, self._run)
         mark = {_GROUP: str(self._group).encode(), _LAST: str(int(step.last)).encode()}
-        self._samples.write(rows_of(step.samples), mark)
+        samples.write(rows_of(step.samples), mark)
         self._run += 1
         if step.last:
-            self._inputs.write(_input_rows(step.group, self._failed))
+            inputs.write(_input_rows(step.group, self._failed))
             self._group, self._run, self._failed = self._group + 1, 0, {}
 
-    def finish(self) -> dict[str, Output]:
-        """Complete the files and return their sizes, digests and numbers of rows, by table."""
-        return {SAMPLES.name: self._samples.finish(), PREPARED.name: self._inputs.finish()}
 
-
-@contextlib.contextmanager
-def sample_writer(output: str, shard: str, footer: dict[str, str]) -> Iterator[SampleWriter]:
-    """Open the files of a shard, which appear when the block ends without an exception.
-
-    Call `finish` inside the block.
-
-    Args:
-        output: the output folder.
-        shard: name of the shard.
-        footer: further metadata of the files, each stored as `spanmarker.KEY`.
-
-    Raises:
-        PipelineError: `output.not_writable`.
-    """
-    with contextlib.ExitStack() as stack:
-        files = []
-        for table in SAMPLE_TABLES:
-            url = table_path(output, table.name, shard)
-            files.append(stack.enter_context(arrow_file(url, table, footer)))
-        yield SampleWriter(*files)
-
-
-def steps(shard: Shard, task: TagTask, tally: ShardStats) -> Iterator[PackedBatch]:
+def read_batches(shard: Shard, task: TagTask, stats: ShardStats) -> Iterator[PackedBatch[DocumentBatch]]:
     """Yield the packed batches of a prepared shard, with one chunk of windows in memory at a time.
 
     They are the same as those written, even if the documents' files have changed since.
@@ -157,7 +68,7 @@ def steps(shard: Shard, task: TagTask, tally: ShardStats) -> Iterator[PackedBatc
     Args:
         shard: the shard, with its name in the tagging job.
         task: the shard task, which names the folder of the samples.
-        tally: statistics to which the documents read and the time are added.
+        stats: statistics to which the documents read and the time are added.
 
     Raises:
         PipelineError: `samples.damaged`, before the first batch.
@@ -169,15 +80,15 @@ def steps(shard: Shard, task: TagTask, tally: ShardStats) -> Iterator[PackedBatc
     if entry is None:
         raise PipelineError("samples.damaged", path=urls[SAMPLES.name], reason="its entry in the manifest is gone")
     with contextlib.ExitStack() as stack:
-        with tally.timed("read"):
+        with stats.timed("read"):
             samples, inputs = (stack.enter_context(_opened(urls[table], entry.outputs[table])) for table in urls)
         run = number = 0
         for index in range(samples.num_record_batches):
-            with tally.timed("read"):
+            with stats.timed("read"):
                 batch, metadata = samples.get_batch_with_custom_metadata(index)
                 if run == 0:
                     group, failures = _group(inputs.get_batch(number))
-                    tally.counts["read"] += len(group.documents) + sum(reject.n_documents for reject in group.rejects)
+                    stats.count_read(len(group.documents), group.rejects)
             last = metadata[_LAST] == b"1"
             yield PackedBatch(group, samples_of(batch), failures.get(run, {}), last)
             run, number = (0, number + 1) if last else (run + 1, number)
@@ -248,7 +159,7 @@ def _group(rows: pa.RecordBatch) -> tuple[DocumentBatch, dict[int, dict[str, str
     others = rows.filter(pc.is_null(rows["text"]))
     group = DocumentBatch(
         pa.RecordBatch.from_arrays([documents[name] for name in INPUTS.names], schema=INPUTS),
-        [Reject(**{name: row[name] for name in _REJECT_FIELDS}) for row in others.to_pylist()],
+        rejects=[Reject(**{name: row[name] for name in _REJECT_FIELDS}) for row in others.to_pylist()],
     )
     group.n_sentences += documents["n_sentences"].to_numpy()
     failures: dict[int, dict[str, str]] = {}

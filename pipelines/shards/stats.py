@@ -16,7 +16,6 @@ from pipelines import CODE_VERSION
 from pipelines.errors import PipelineError
 from pipelines.processes.memory import peak_rss_bytes
 from pipelines.stages.records import Reject, clean
-from pipelines.task import AnnotatedTask, TagTask, Task
 from schemas import DOCUMENTS
 from schemas.manifest import MANIFEST_VERSION, Entry, Output
 from schemas.shards import Shard
@@ -25,7 +24,6 @@ from schemas.shards import Shard
 STATUSES = ("tagged", "prepared", "empty", "rejected")
 #: Rejects listed in an entry.
 _EXAMPLES = 3
-_WORK = ("candidates", "scored_candidates", "tokens", "token_places", "out_of_memory")
 
 Item = TypeVar("Item")
 
@@ -36,7 +34,6 @@ class ShardStats:
 
     Attributes:
         counts: documents by status, and sums over the columns of DOCUMENTS.
-        work: work of the model, as counted in `Tagger.work`.
         labels: entities by label.
         reject_codes: rejects by code.
         reject_examples: the first few rejects.
@@ -44,7 +41,6 @@ class ShardStats:
     """
 
     counts: Counter[str] = field(default_factory=Counter)
-    work: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
     reject_codes: Counter[str] = field(default_factory=Counter)
     reject_examples: list[dict[str, object]] = field(default_factory=list)
@@ -77,6 +73,15 @@ class ShardStats:
             if not made:
                 return
             yield made.pop()
+
+    def count_read(self, n_documents: int, rejects: list[Reject]) -> None:
+        """Count documents that were read.
+
+        Args:
+            n_documents: number of valid documents.
+            rejects: rejects of the others.
+        """
+        self.counts["read"] += n_documents + sum(reject.n_documents for reject in rejects)
 
     def add(self, rows: pa.RecordBatch, rejects: list[Reject], annotations: pa.RecordBatch) -> None:
         """Count the rows of a batch of documents.
@@ -119,27 +124,26 @@ class ShardStats:
         if not self.counts["read"] == self.counts["documents"] == found:
             raise PipelineError("shard.unbalanced", shard=shard.name, read=self.counts["read"], found=found)
 
-    def entry(self, shard: Shard, task: Task, outputs: dict[str, Output]) -> Entry:
+    def entry(self, shard: Shard, job: str, outputs: dict[str, Output], done: str, libraries: tuple[str, ...]) -> Entry:
         """Return the shard's manifest entry.
 
         Args:
             shard: the shard.
-            task: the shard task.
+            job: digest of the job identity.
             outputs: the output files by table.
+            done: status of an accepted document that has sentences.
+            libraries: libraries whose versions are recorded.
         """
-        prepared = not isinstance(task, TagTask)
-        names = ["documents", "prepared" if prepared else "tagged", "empty", "rejected", "unreadable", "characters"]
-        with_entities = isinstance(task, TagTask | AnnotatedTask)
-        names += ["sentences", "words", "long_words", "windows", *(("entities",) if with_entities else ())]
-        libraries = ("tokenizers", "sentencex") if prepared else ("torch", "transformers", "sentencex")
+        names = ["documents", done, "empty", "rejected", "unreadable", "characters"]
+        names += ["sentences", "words", "long_words", "windows"]
         return Entry(
             version=MANIFEST_VERSION,
             shard=shard.name,
             source=shard.source,
             files=list(shard.files),
-            job=task.job,
+            job=job,
             counts={name: self.counts[name] for name in names},
-            work={} if prepared else {name: self.work[name] for name in _WORK},
+            work={},
             reject_codes=dict(sorted(self.reject_codes.items())),
             reject_examples=self.reject_examples,
             labels=dict(sorted(self.labels.items())),

@@ -17,7 +17,11 @@ from pipelines.errors import PipelineError, describe
 from pipelines.output.manifest import finished_entry
 from pipelines.processes.exit_codes import EXIT_MEMORY, EXIT_STUCK
 from pipelines.processes.memory import rss_bytes
+from pipelines.shards.annotated import AnnotatedShard
+from pipelines.shards.careful import CarefulAttempt
+from pipelines.shards.corpus import PrepareShard, TagSamplesShard, TagShard
 from pipelines.shards.model import LOAD_SECONDS, model_for
+from pipelines.shards.runner import Progress, ShardWork
 from pipelines.task import AnnotatedTask, TagTask, Task
 from schemas.manifest import Entry
 from schemas.shards import Shard
@@ -102,6 +106,36 @@ def facts(task: Task) -> dict[str, str]:
     }
 
 
+def run_shard(
+    shard: Shard,
+    task: Task,
+    model: Any,
+    progress: Progress | None = None,
+    careful: CarefulAttempt | None = None,
+) -> Entry:
+    """Do the work of a task on one shard, commit its manifest entry, return the entry.
+
+    Args:
+        shard: the shard to read.
+        task: the shard task.
+        model: the model of the task (`pipelines.shards.model.model_for`).
+        progress: called repeatedly with the documents, words and bytes of text since the last call.
+        careful: rejects records that end a process; None leaves the process unprotected.
+
+    Raises:
+        PipelineError: see `ShardWork.run`.
+        OSError: the input's storage failed.
+    """
+    work: ShardWork[Any]
+    if isinstance(task, TagTask):
+        work = (TagSamplesShard if task.samples else TagShard)(shard, task, model, careful)
+    elif isinstance(task, AnnotatedTask):
+        work = AnnotatedShard(shard, task, model, careful)
+    else:
+        work = PrepareShard(shard, task, model, careful)
+    return work.run(progress)
+
+
 def attempt(
     shard: Shard, task: Task, progress: Callable[[int, int, int], None] | None = None, careful: bool = False
 ) -> Outcome:
@@ -114,23 +148,14 @@ def attempt(
         careful: whether to reject documents that end a process, for the last attempt (`pipelines.shards.careful`). The
             time limit then applies to each step of the work instead of the shard.
     """
-    from pipelines.shards.annotated import prepare_annotated
-    from pipelines.shards.careful import CarefulAttempt
-    from pipelines.shards.corpus import prepare_shard, run_shard
-
     with _busy:
         try:
             model = _loaded(task)
             if (committed := finished_entry(task.output, shard.name)) is not None:
                 return Done(committed)  # by another attempt, for example one considered dead
-            run: Callable[..., Entry] = prepare_shard
-            if isinstance(task, TagTask):
-                run = run_shard
-            elif isinstance(task, AnnotatedTask):
-                run = prepare_annotated
             if not careful:
                 with _watched(f"shard {shard.name}", task.shard_seconds, task.worker_bytes):
-                    return Done(run(shard, task, model, progress))
+                    return Done(run_shard(shard, task, model, progress))
             lock = threading.Lock()
 
             def report(documents: int = 0, words: int = 0, n_bytes: int = 0) -> None:
@@ -139,7 +164,7 @@ def attempt(
                         progress(documents, words, n_bytes)
 
             with _watched(f"shard {shard.name}", 0, task.worker_bytes), CarefulAttempt(task, report) as attempts:
-                return Done(run(shard, task, model, report, attempts))
+                return Done(run_shard(shard, task, model, report, attempts))
         except PipelineError as error:
             if error.code in ("input.changed", "samples.damaged"):
                 return Failed(describe(error), retry=False)

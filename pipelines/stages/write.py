@@ -1,4 +1,4 @@
-"""Write: rows -> Parquet files, published atomically, with their origin in the footer."""
+"""Write: rows -> Parquet or Arrow files, published atomically, with their origin in the footer."""
 
 import contextlib
 import hashlib
@@ -75,6 +75,46 @@ class TableWriter:
             self._batches, self._held_rows, self._held_bytes = [], 0, 0
 
 
+class ArrowFile:
+    """A writer of an Arrow IPC file; use `arrow_file`.
+
+    Args:
+        url: where the file will be published, for error messages.
+        file: a local file, open for writing.
+        table: the table's schema and version.
+        footer: further metadata, each stored as `spanmarker.KEY`.
+
+    Attributes:
+        rows: number of rows written.
+    """
+
+    def __init__(self, url: str, file: IO[bytes], table: Table, footer: dict[str, str]) -> None:
+        self._url, self._file = url, file
+        schema = table.schema.with_metadata({**table.schema.metadata, **named(footer)})
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with writing(url):
+            self._writer = pa.ipc.new_file(file, schema, options=options)
+        self.rows = 0
+
+    def write(self, batch: pa.RecordBatch, metadata: dict[bytes, bytes] | None = None) -> None:
+        """Add a record batch.
+
+        Args:
+            batch: rows of the table.
+            metadata: metadata of the record batch.
+        """
+        with writing(self._url):
+            self._writer.write_batch(batch, custom_metadata=metadata)
+        self.rows += len(batch)
+
+    def finish(self) -> Output:
+        """Write the footer and return the file's size, digest and number of rows."""
+        with writing(self._url):
+            self._writer.close()
+            self._file.flush()
+        return output_of(self._file.name, self.rows)
+
+
 def output_of(path: str, rows: int) -> Output:
     """Return the manifest's record of a finished file.
 
@@ -117,3 +157,21 @@ def table_writer(url: str, table: Table, footer: dict[str, str]) -> Iterator[Tab
         except BaseException:
             writer.abandon()
             raise
+
+
+@contextlib.contextmanager
+def arrow_file(url: str, table: Table, footer: dict[str, str]) -> Iterator[ArrowFile]:
+    """Open an Arrow IPC file that appears at `url` when the block ends without an exception.
+
+    Call `finish` inside the block.
+
+    Args:
+        url: where the file is published, a path or URL.
+        table: its schema and version.
+        footer: further metadata, each stored as `spanmarker.KEY`.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
+    with publish(url) as file:
+        yield ArrowFile(url, file, table, footer)

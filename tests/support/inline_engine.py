@@ -2,10 +2,9 @@
 
 from functools import lru_cache
 
-from pipelines.shards.annotated import prepare_annotated
-from pipelines.shards.corpus import prepare_shard, run_shard
 from pipelines.shards.model import check_model, model_for
-from pipelines.task import AnnotatedTask, TagTask
+from pipelines.shards.worker import run_shard
+from pipelines.task import TagTask
 from spanmarker_core import load
 
 _load = lru_cache(load)
@@ -13,12 +12,11 @@ _load = lru_cache(load)
 
 def run(shards, task, settings, listener):
     if isinstance(task, TagTask):
-        do, model = run_shard, _load(task.model, gate=task.gate)
+        model = _load(task.model, gate=task.gate)
         check_model(model, task)
     else:
-        do = prepare_annotated if isinstance(task, AnnotatedTask) else prepare_shard
         model = model_for(task)
     listener.started({"device": "cpu"})
     for shard in shards:
-        entry = do(shard, task, model, lambda *done, name=shard.name: listener.progressed(name, *done))
+        entry = run_shard(shard, task, model, lambda *done, name=shard.name: listener.progressed(name, *done))
         listener.finished(entry, shard.n_bytes, "here")

@@ -15,8 +15,9 @@ from pipelines.jobs.tag import TagJob
 from pipelines.output.manifest import identity_digest, make_folders, planned, read_entries
 from pipelines.runs.prepared_samples import find_prepared_samples
 from pipelines.shards import corpus as sharding
-from pipelines.shards.corpus import encode, pack_runs
+from pipelines.shards import runner
 from pipelines.shards.worker import Done, attempt
+from pipelines.stages.pack import encode, pack_runs
 from pipelines.stages.tag import tag as real_tag
 from schemas import PREPARED, SAMPLES
 from spanmarker_core.bundle.reader import read_info
@@ -96,7 +97,7 @@ def faulty(monkeypatch):
     monkeypatch.setattr(sharding, "encode", faulty_encode)
     monkeypatch.setattr(Packer, "windows", faulty_windows)
     monkeypatch.setattr(sharding, "tag", faulty_tag)
-    monkeypatch.setattr(sharding, "pack_runs", partial(pack_runs, max_bytes=20_000))
+    monkeypatch.setattr(runner, "pack_runs", partial(pack_runs, max_bytes=20_000))
 
 
 def entries(output) -> list[dict]:

@@ -14,7 +14,8 @@ from pipelines.jobs.tag import TagJob
 from pipelines.output.job_identity import acquire
 from pipelines.output.manifest import find_done, identity_digest, make_folders, read_entries
 from pipelines.shards import corpus as sharding
-from pipelines.shards.corpus import run_shard
+from pipelines.shards import runner
+from pipelines.shards.worker import run_shard
 from pipelines.stages.pack import pack_runs
 from pipelines.stages.tag import tag as real_tag
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
@@ -92,7 +93,7 @@ def test_rows_counts_and_footer(job, tiny, tmp_path):
 
 
 def test_progress_comes_with_every_run_of_a_long_document(job, tiny, monkeypatch):
-    monkeypatch.setattr(sharding, "pack_runs", partial(pack_runs, max_bytes=20_000))
+    monkeypatch.setattr(runner, "pack_runs", partial(pack_runs, max_bytes=20_000))
     records, seen = long_documents(), []
     shard, task = job(records)
     entry = run_shard(shard, task, tiny, lambda *done: seen.append(done))
@@ -247,7 +248,7 @@ def test_rows_do_not_depend_on_the_size_of_runs(policy, max_bytes, job, tiny, tm
     entry = run_shard(shard, task, tiny)
     before = all_rows(tmp_path / "out")
     assert sum(row["document_id"] == "long" for row in before["annotations"]) > 60
-    monkeypatch.setattr(sharding, "pack_runs", partial(pack_runs, max_bytes=max_bytes))
+    monkeypatch.setattr(runner, "pack_runs", partial(pack_runs, max_bytes=max_bytes))
     again = run_shard(shard, task, tiny)
     assert_same_rows(all_rows(tmp_path / "out"), before)
     assert again.counts == entry.counts
@@ -278,7 +279,7 @@ def test_a_document_that_fails_in_one_of_its_runs_loses_all_its_rows(stage, poli
         tagged.extend(of_long)
         return real_tag(samples, *args)
 
-    monkeypatch.setattr(sharding, "pack_runs", partial(pack_runs, max_bytes=20_000))
+    monkeypatch.setattr(runner, "pack_runs", partial(pack_runs, max_bytes=20_000))
     monkeypatch.setattr(tiny.packer, "windows", faulty_windows)
     monkeypatch.setattr(sharding, "tag", faulty_tag)
     entry = run_shard(shard, task, tiny)

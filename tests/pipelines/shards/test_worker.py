@@ -33,7 +33,7 @@ def work(tmp_path, tiny_bundle):
 def test_a_shard_that_is_done_is_not_done_again(work, monkeypatch):
     shard, task = work
     first = attempt(shard, task)
-    monkeypatch.setattr("pipelines.shards.corpus.run_shard", lambda *_: pytest.fail("it was done again"))
+    monkeypatch.setattr("pipelines.shards.worker.run_shard", lambda *_: pytest.fail("it was done again"))
     assert isinstance(first, worker.Done)
     assert attempt(shard, task) == first
 
@@ -65,7 +65,7 @@ def test_another_version_or_model_is_a_fault_that_names_both(work, change, code)
 
 def test_storage_that_stumbles_may_be_tried_again(work, monkeypatch):
     shard, task = work
-    monkeypatch.setattr("pipelines.shards.corpus.run_shard", lambda *_: (_ for _ in ()).throw(OSError(5, "I/O error")))
+    monkeypatch.setattr("pipelines.shards.worker.run_shard", lambda *_: (_ for _ in ()).throw(OSError(5, "I/O error")))
     assert attempt(shard, task) == worker.Failed("OSError: [Errno 5] I/O error")
 
 
@@ -73,7 +73,7 @@ def test_storage_that_stumbles_may_be_tried_again(work, monkeypatch):
 def test_an_output_out_of_reach_may_be_in_reach_elsewhere(work, monkeypatch, code):
     shard, task = work
     fault = PipelineError(code, path="out", reason="No space left on device")
-    monkeypatch.setattr("pipelines.shards.corpus.run_shard", lambda *_: (_ for _ in ()).throw(fault))
+    monkeypatch.setattr("pipelines.shards.worker.run_shard", lambda *_: (_ for _ in ()).throw(fault))
     assert attempt(shard, task) == worker.Failed(str(fault))
 
 
@@ -98,10 +98,10 @@ def test_a_model_that_is_never_loaded_ends_its_process(tmp_path):
 
 SLOW = """
 import pickle, sys, time
-from pipelines.shards import corpus as sharding, worker
+from pipelines.shards import worker
 shard, task = pickle.load(open(sys.argv[1], "rb"))
 held = []
-sharding.run_shard = lambda *_: (held.append(bytearray({grab})), time.sleep(60))
+worker.run_shard = lambda *_: (held.append(bytearray({grab})), time.sleep(60))
 print(worker.attempt(shard, task))
 """
 

@@ -188,17 +188,17 @@ def test_the_end_of_the_scheduler_ends_the_run_and_the_next_one_goes_on(tmp_path
 #: A run of a shard that never ends: every time for one shard, once for another.
 STUCK = """
 import pathlib, time
-import pipelines.shards.corpus
-if not hasattr(pipelines.shards.corpus, "whole"):  # Dask imports a preload twice.
-    pipelines.shards.corpus.whole = pipelines.shards.corpus.prepare_shard
-def prepare_shard(shard, *values):
+import pipelines.shards.worker
+if not hasattr(pipelines.shards.worker, "whole"):  # Dask imports a preload twice.
+    pipelines.shards.worker.whole = pipelines.shards.corpus.run_shard
+def run_shard(shard, *values):
     marks = pathlib.Path({marks!r})
     mark = marks / shard.name
     if "-00003-" in shard.name or ("-00005-" in shard.name and not mark.exists()):
         mark.open("a").write("x")
         time.sleep(1000)
-    return pipelines.shards.corpus.whole(shard, *values)
-pipelines.shards.corpus.prepare_shard = prepare_shard
+    return pipelines.shards.worker.whole(shard, *values)
+pipelines.shards.worker.run_shard = prepare_shard
 """
 
 
