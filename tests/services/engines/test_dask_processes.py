@@ -190,7 +190,7 @@ STUCK = """
 import pathlib, time
 import pipelines.shards.worker
 if not hasattr(pipelines.shards.worker, "whole"):  # Dask imports a preload twice.
-    pipelines.shards.worker.whole = pipelines.shards.corpus.run_shard
+    pipelines.shards.worker.whole = pipelines.shards.worker.run_shard
 def run_shard(shard, *values):
     marks = pathlib.Path({marks!r})
     mark = marks / shard.name
@@ -198,7 +198,7 @@ def run_shard(shard, *values):
         mark.open("a").write("x")
         time.sleep(1000)
     return pipelines.shards.worker.whole(shard, *values)
-pipelines.shards.worker.run_shard = prepare_shard
+pipelines.shards.worker.run_shard = run_shard
 """
 
 
