@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ByteSize, Field, field_validator, model_validator
+from pydantic import ByteSize, Field, field_validator
 
 from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
@@ -85,15 +85,16 @@ class ShardJob(DocumentColumns):
             raise ValueError(f"{value!r} is not one of {', '.join(ENGINES)}")
         return value
 
-    @model_validator(mode="after")
-    def _consistent(self) -> "ShardJob":
+    def conflicts(self) -> list[str]:
+        """Return a description of each combination of settings that is not possible."""
+        problems = super().conflicts()
         others = {"dask": ("scheduler", "resources"), "beam": ("beam_options",)}
         for engine, names in others.items():
             if self.engine != engine and (given := [name for name in names if getattr(self, name)]):
-                raise ValueError(f"{', '.join(given)} is for engine {engine!r}, and this job's is {self.engine!r}")
+                problems.append(f"{', '.join(given)} is for engine {engine!r}, but this job uses {self.engine!r}")
         if self.scheduler and "workers" in self.model_fields_set:
-            raise ValueError("workers is for a cluster on this machine, and that of scheduler has its own")
-        return self
+            problems.append("workers is for a cluster on this machine, but scheduler names a cluster with its own")
+        return problems
 
     @property
     def threads_per_worker(self) -> int:

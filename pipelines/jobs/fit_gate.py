@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from pipelines.jobs.shared import DocumentColumns, Scheme
 
@@ -34,8 +34,9 @@ class GateJob(DocumentColumns):
     def _one_pattern(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> "GateJob":
+    def conflicts(self) -> list[str]:
+        """Return a description of each combination of settings that is not possible."""
+        problems = super().conflicts()
         if self.scheme is not None and self.annotated is None:
-            raise ValueError("scheme says how annotated sentences are tagged: give annotated too, or leave it out")
-        return self
+            problems.append("scheme is the label scheme of annotated: pass annotated too, or remove scheme")
+        return problems

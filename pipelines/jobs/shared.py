@@ -23,10 +23,15 @@ class DocumentColumns(BaseModel):
         """Columns of the inputs."""
         return Columns(self.id_column, self.text_column)
 
+    def conflicts(self) -> list[str]:
+        """Return a description of each combination of settings that is not possible."""
+        same = self.id_column == self.text_column
+        return [f"id_column and text_column are both {self.id_column!r}"] if same else []
+
     @model_validator(mode="after")
-    def _columns_differ(self) -> Self:
-        if self.id_column == self.text_column:
-            raise ValueError(f"id_column and text_column are both {self.id_column!r}")
+    def _without_conflicts(self) -> Self:
+        if conflicts := self.conflicts():
+            raise ValueError("; ".join(conflicts))
         return self
 
 

@@ -6,7 +6,6 @@ from pydantic import (
     Field,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 
 from pipelines.jobs.base import CorpusJob
@@ -58,11 +57,12 @@ class TagJob(CorpusJob):
             raise ValueError("name either input or samples")
         return value
 
-    @model_validator(mode="after")
-    def _cut_before(self) -> "TagJob":
+    def conflicts(self) -> list[str]:
+        """Return a description of each combination of settings that is not possible."""
+        problems = super().conflicts()
         if self.samples and "max_shard_bytes" in self.model_fields_set:
-            raise ValueError("max_shard_bytes was settled by the `spanmarker prepare` that made the samples")
-        return self
+            problems.append("max_shard_bytes was set by the `spanmarker prepare` that made the samples")
+        return problems
 
     def identity(self, info: BundleInfo) -> dict[str, str]:
         """Return the job identity: everything except the inputs that determines the rows.

@@ -30,8 +30,9 @@ class Listeners(Listener):
         Args:
             facts: description of the workers' environment.
         """
+        environment = facts | self.settings | facts  # the workers' own values come first and take precedence
         for listener in self.listeners:
-            listener.started({**self.settings, **facts})
+            listener.started(environment)
 
     def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
         """Forward progress within a shard.

@@ -68,7 +68,7 @@ def test_a_run_that_ended_before_its_bundle_was_written_only_writes_it(encoder, 
 
     with monkeypatch.context() as patch:
         patch.setattr("spanmarker_core.training.checkpoints.os.replace", full)
-        patch.setattr("spanmarker_core.training.checkpoints._write", lambda path, text: path.write_text(text))
+        patch.setattr("spanmarker_core.training.checkpoints.publish_text", lambda path, text: path.write_text(text))
         patch.setattr("spanmarker_core.training.checkpoints.shutil.copytree", full)
         with pytest.raises(CoreError, match=r"bundle\.output_not_writable.*No space left"):
             train(data, data[:10], encoder, tmp_path / "b", RUN, log=quiet)
