@@ -37,5 +37,5 @@ class GateJob(DocumentColumns):
     @model_validator(mode="after")
     def _fits_together(self) -> "GateJob":
         if self.scheme is not None and self.annotated is None:
-            raise ValueError("scheme says how annotated sentences are tagged: give annotated too, or leave it out")
+            raise ValueError("scheme applies to annotated sentences only: set annotated too, or remove it")
         return self

@@ -55,13 +55,13 @@ class TagJob(CorpusJob):
     @classmethod
     def _one_source(cls, value: str | None, info: ValidationInfo) -> str | None:
         if "input" in info.data and bool(info.data["input"]) == bool(value):
-            raise ValueError("name either input or samples")
+            raise ValueError("set either input or samples")
         return value
 
     @model_validator(mode="after")
     def _cut_before(self) -> "TagJob":
         if self.samples and "max_shard_bytes" in self.model_fields_set:
-            raise ValueError("max_shard_bytes was settled by the `spanmarker prepare` that made the samples")
+            raise ValueError("max_shard_bytes was set by the `spanmarker prepare` run that wrote the samples")
         return self
 
     def identity(self, info: BundleInfo) -> dict[str, str]:
