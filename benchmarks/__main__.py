@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
     add("--window", type=positive, default=256, help="tokens of a window, for sentences")
     add("--document-window", type=positive, default=512, help="the same with context")
     add("--digitalgov", type=Path, default=DEMO, help="corpus for end to end; else the sample's web pages")
-    add("--train-sentences", type=positive, help="for a quick try: train on the first so many sentences of each set")
+    add("--train-sentences", type=positive, help="for a quick test: train on the first N sentences of each set")
     return found
 
 

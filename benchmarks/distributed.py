@@ -66,7 +66,7 @@ def main() -> None:
     one, two = spread(rates[1]), spread(rates[2])
     # `speedup` expects seconds, here per word.
     ratio = speedup([1 / rate for rate in rates[2]], [1 / rate for rate in rates[1]])
-    print("| processes | words a second | ratio |\n| --- | --- | --- |")
+    print("| processes | words per second | ratio |\n| --- | --- | --- |")
     print(f"| 1 | {median(rates[1]):,.0f} ({one.low:,.0f} to {one.high:,.0f}) | |")
     print(
         f"| 2 | {median(rates[2]):,.0f} ({two.low:,.0f} to {two.high:,.0f}) | "

@@ -25,8 +25,8 @@ from pipelines.processes.thread_limits import prepare_process
 from spanmarker_core.errors import CodedError
 
 _EXIT_CODES = (
-    "Exit codes: 0 done; 1 a fault of the job; 2 the command line can't be read; 3 not all is done, run it "
-    "again; 4 more rejects than --max-rejects; 5 another run holds the output; 130 Ctrl-C; 143 SIGTERM."
+    "Exit codes: 0 success; 1 error in the job; 2 invalid command line; 3 incomplete, run it again; 4 more rejects "
+    "than --max-rejects; 5 output in use by another run; 130 Ctrl-C; 143 SIGTERM."
 )
 
 app = typer.Typer(

@@ -68,24 +68,29 @@ class PipelineError(CodedError):
         "storage.bad_option": "storage option {option}: {reason}. Pass --storage-option KEY=VALUE, or "
         "PROTOCOL.KEY=VALUE for one kind of store, for example s3.anon=true.",
         # samples
-        "samples.not_prepared": "{path} holds no samples. Pass the --output folder of `spanmarker prepare`.",
-        "samples.other_job": "the samples in {path} were prepared with other settings than those of this job:\n"
-        "{differences}\nPass the same arguments, or prepare samples for this job with `spanmarker prepare`.",
-        "samples.not_annotated": "{path} holds no annotated samples that this version can read. Pass the --output "
+        "samples.not_prepared": "{path} contains no samples. Pass the --output folder of `spanmarker prepare`.",
+        "samples.other_job": "the samples in {path} were prepared with settings that differ from those of this "
+        "job:\n{differences}\nPass the same arguments, or prepare samples for this job with "
+        "`spanmarker prepare`.",
+        "samples.not_annotated": "{path} contains no annotated samples that this version can read. Pass the --output "
         "folder of `spanmarker prepare --annotated`.",
-        "samples.misaligned": "{wrong:,} of the {total:,} annotations in {path} ({share}) do not align with words, and "
-        "the limit is {limit}. Check whether all offsets are shifted. gold_problems/ in that folder lists each "
-        "annotation with its text. Fix the data and prepare them again, or raise --max-misaligned.",
+        "samples.misaligned": "{wrong:,} of the {total:,} annotations in {path} ({share}) do not align with words, "
+        "but the limit is {limit}. Check whether all offsets are shifted. gold_problems/ in "
+        "that folder lists each annotation with its text. Fix the data and prepare them again, "
+        "or raise --max-misaligned.",
         "samples.rejected": "more than {limit} of the data prepared in {path} were rejected: {rejected:,} of "
-        "{documents:,} documents, and {unreadable:,} sentences or parts of files beside {sentences:,} accepted "
-        "sentences. A wrong --scheme can cause this. rejects/ in that folder lists each reject with its reason. "
-        "Fix the data and prepare them again, or raise --max-misaligned.",
-        "samples.other_packing": "the windows in {path} were packed with other settings than those of this model:\n"
-        "{differences}\nPass the encoder and the options with which they were prepared, or prepare them again.",
-        "samples.not_ready": "{left:,} of {total:,} shards in {path} are not prepared yet, or some of their files "
-        "are missing or have the wrong size. Run the `spanmarker prepare` command that writes there again, to its end.",
-        "samples.damaged": "samples {path} differ from what was prepared: {reason}. Remove the file, run the "
-        "`spanmarker prepare` command that wrote it again, then run this command.",
+        "{documents:,} documents, and {unreadable:,} sentences or parts of files, compared with "
+        "{sentences:,} accepted sentences. A wrong --scheme can cause this. rejects/ in that "
+        "folder lists each reject with its reason. Fix the data and prepare them again, or raise "
+        "--max-misaligned.",
+        "samples.other_packing": "the windows in {path} were packed with settings that differ from those of this "
+        "model:\n{differences}\nPass the encoder and the options with which they were "
+        "prepared, or prepare them again.",
+        "samples.not_ready": "{left:,} of {total:,} shards in {path} are not prepared yet, or some of their files are "
+        "missing or have the wrong size. Repeat the `spanmarker prepare` command of that folder "
+        "until it completes.",
+        "samples.damaged": "samples {path} differ from what was prepared: {reason}. Remove the file, repeat the "
+        "`spanmarker prepare` command that wrote it, then run this command again.",
         # outputs
         "output.not_writable": "cannot write output {path}: {reason}. Fix the cause and run the same command again; "
         "finished shards are kept.",
@@ -93,21 +98,21 @@ class PipelineError(CodedError):
         "Pass a folder or a store as --output.",
         "output.not_seen": "worker {worker} finished a shard in {path}, but this machine cannot see it there. "
         "Mount the same disk at that path on all machines, or pass a store as --output.",
-        "output.other_job": "output {path} holds the rows of another job, and an output never mixes the rows of two "
-        "jobs:\n{differences}\nChoose another --output, pass the same arguments as before, "
-        "or pass --force to remove those rows.",
+        "output.other_job": "output {path} contains rows of another job, but an output never mixes rows of two "
+        "jobs:\n{differences}\nChoose another --output, pass the same arguments as before, or "
+        "pass --force to remove those rows.",
         "output.busy": "another run is writing to {path}: {holder}. Wait until it ends, then run this command again.",
         "output.lock_lost": "this run lost the lock of {path}, which is now held by {holder}. This machine may have "
         "been suspended for minutes. Finished shards are kept; the other run writes the report.",
-        "output.not_a_job": "{path} holds no {file}, so no job has written there. "
-        "Pass the --output folder of `spanmarker tag` or `spanmarker prepare`.",
+        "output.not_a_job": "{path} has no {file}, so no job has written there. Pass the --output folder of "
+        "`spanmarker tag` or `spanmarker prepare`.",
         "output.damaged": "cannot read {path}: {reason}. Remove the file and run the same command again.",
         "output.table_damaged": "cannot read the table of finished shards {path}: {reason}. If another run is writing "
         "to this output, wait until it ends and run the same command again. Otherwise restore the file from a backup: "
         "without it, the job processes the shards in that table again.",
         "output.not_readable": "cannot read {path}: {reason}. Fix the cause and run the same command again.",
-        "output.foreign": "{path} holds these files but no job.json of this program:\n{files}\n"
-        "They may belong to someone else, so nothing was changed. Choose another --output, or move them away.",
+        "output.foreign": "{path} contains these files, but no job.json of this program:\n{files}\nThey may belong to "
+        "someone else, so nothing was changed. Choose another --output, or move them away.",
         "output.is_input": "{option} would write to {path}, which is an input, is inside one, or matches {input}. "
         "Nothing was changed. Choose another path.",
         "output.would_replace": "{option} would replace {path}, which exists and was not written by this option. "
@@ -124,11 +129,11 @@ class PipelineError(CodedError):
         "shard.unbalanced": "shard {shard}: {read} documents were read, but {found} were tagged, empty or rejected. "
         "This is a bug in spanmarker-pipelines: please report it.",
         "shards.failed": "{count} of {total} shards failed, after {tries} tries or because their input changed; "
-        "{others}. Run the same command to try them again. First failures:\n{failures}",
+        "{others}. Run the same command to retry them. First failures:\n{failures}",
         "worker.other_version": "worker {worker} runs version {there} of spanmarker-pipelines, but version {here} "
         "planned the job. An output never mixes rows of two versions: install the same version everywhere.",
-        "worker.other_model": "worker {worker} has another model at {path}: its digest is {there}, and the job's is "
-        "{here}. Copy the same bundle to that path on every worker.",
+        "worker.other_model": "worker {worker} has a different model at {path}: its digest is {there}, but the job "
+        "expects {here}. Copy the same bundle to that path on every worker.",
         "worker.start_failed": "no worker finished loading the model: {reason}. "
         "If memory ran out, lower --workers. Run the same command to try again.",
         "worker.memory_too_small": "a worker uses {held} bytes of memory after it loads the model and before its first "
@@ -138,44 +143,47 @@ class PipelineError(CodedError):
         "Install it: pip install 'spanmarker-pipelines[{engine}]'.",
         "engine.failed": "{engine} ended before all shards were done: {reason}. Finished shards are kept.",
         "engine.died": "{engine} or one of its workers ended before all shards were done: {reason}. Finished shards "
-        "are kept; run the same command to do the rest.",
+        "are kept; run the same command to process the rest.",
         "engine.not_started": "cannot start a Dask cluster on this machine: {reason}. Lower --workers, or run the same "
         "command again.",
         "engine.stalled": "{engine} finished no shard in {seconds} s, so the run was stopped. Its workers died, "
-        "stopped or never started, or a shard takes longer (--shard-timeout, --max-shard-bytes). Finished shards are "
-        "kept; run the same command to do the rest.",
+        "stopped or never started, or a shard takes longer (--shard-timeout, --max-shard-bytes). "
+        "Finished shards are kept; run the same command to process the rest.",
         "engine.not_reached": "no Dask scheduler answers at {address}: {reason}. "
         "Start it (dask scheduler), or correct --scheduler, for example tcp://HOST:8786.",
-        "engine.no_worker": "the Dask scheduler at {address} had no worker for this job in {seconds} s. "
-        "The job requires: {asked}. Workers:\n{workers}\nStart workers (dask worker {address} --nthreads 1) with the "
-        "--resources of the job. Finished shards are kept; run the same command to do the rest.",
+        "engine.no_worker": "the Dask scheduler at {address} had no worker for this job in {seconds} s. The job "
+        "requires: {asked}. Workers:\n{workers}\nStart workers (dask worker {address} --nthreads "
+        "1) with the --resources of the job. Finished shards are kept; run the same command to "
+        "process the rest.",
         "engine.lost": "the connection to the Dask scheduler at {address} was lost: {reason}. Finished shards are "
-        "kept; when the scheduler is back, run the same command to do the rest.",
+        "kept; when the scheduler is back, run the same command to process the rest.",
         # browse
         "browse.not_installed": "spanmarker browse requires a library that cannot be loaded: {reason}. "
         "Install it: pip install 'spanmarker-pipelines[browse]'.",
         "browse.not_local": "{path} is in a store, but spanmarker browse reads local folders only. "
         "Copy the output to this machine, or mount it, and pass that folder.",
-        "browse.not_tagged": "{path} holds samples, not entities. Pass the --output folder of `spanmarker tag`.",
+        "browse.not_tagged": "{path} contains samples, not entities. Pass the --output folder of `spanmarker tag`.",
         "browse.port_unusable": "cannot use port {port} of 127.0.0.1: {reason}. Choose another --port; 0 selects a "
         "free one.",
         # experiments
         "experiment.changed": "{count} runs in {output} started with other inputs or settings:\n{runs}\nAn experiment "
-        "never mixes results of two kinds: choose another --output, or repeat these runs with --redo PREFIX.",
-        "experiment.encoder_missing": "encoder folder {path} holds no files. Pass the right folder with --encoder.",
+        "never mixes results of different settings: choose another --output, or repeat these "
+        "runs with --redo PREFIX.",
+        "experiment.encoder_missing": "encoder folder {path} contains no files. Pass the right folder with --encoder.",
         "report.not_readable": "cannot compare {path}: {problem}. Pass folders written by "
         "`spanmarker evaluate --report`.",
-        "compare.other_data": "the reports {first} and {second} were made from different data: {problem}. Evaluate "
-        "both models on the same data.",
+        "compare.other_data": "the reports {first} and {second} are for different data: {problem}. Evaluate both "
+        "models on the same data.",
         "experiment.no_such_run": "no run has a name that begins with {prefix!r}. Names have the form "
         "DATASET/CONFIG/SIZE/SEED, for example {first}.",
         "experiment.bad_predictions": "{path}, line {line}: {problem}. The command must write one line per sentence, "
         'in the order of the data: {{"document_id", "sentence_id", "entities": [{{"start", "end", "label"}}]}}, in '
         "words, with an exclusive end.",
         "experiment.run_ended": "the process of this run exited with code {status}. The end of its log: {log}",
-        "experiment.runs_failed": "{count} of {total} runs failed; all others are done. Run the same command to try "
-        "them again; interrupted training resumes. See log.txt in the folder of each run. First failures:\n{runs}",
-        "beam.bad_options": "Beam cannot use its options: {reason}. Beam's options are those after --: {options}",
+        "experiment.runs_failed": "{count} of {total} runs failed; all others are done. Run the same command to retry "
+        "them; interrupted training resumes. See log.txt in the folder of each run. First "
+        "failures:\n{runs}",
+        "beam.bad_options": "Beam cannot use its options: {reason}. Options for Beam follow --: {options}",
     }
 
 

@@ -19,9 +19,9 @@ ANNOTATED_SAMPLES = Table.define(
     *((field.name, field.type, field.metadata[b"description"].decode()) for field in SAMPLES.schema),
     ("n_tokens", pa.int32(), "tokens of the window, special tokens included"),
     ("n_candidates", pa.int64(), "candidate spans that belong to the window"),
-    ("gold_word_start", _INT32S, "first word of each entity that is a candidate span, counted in the window from 0"),
-    ("gold_word_end", _INT32S, "one past the entity's last word; entities may nest, cross or share a span"),
-    ("gold_label", _STRINGS, "the entity's type"),
+    ("gold_word_start", _INT32S, "first word of each entity that is a candidate span, from 0 within the window"),
+    ("gold_word_end", _INT32S, "exclusive end of the entity, in words; entities may nest, cross or share a span"),
+    ("gold_label", _STRINGS, "label of the entity"),
 )
 
 #: Problems of annotations. Those in WRONG do not match any words. Those in UNREACHABLE are entities that a model with
@@ -33,15 +33,19 @@ CODES = (*WRONG, *UNREACHABLE, "duplicate")
 GOLD_PROBLEMS = Table.define(
     "gold_problems",
     1,
-    ("document_id", pa.large_string(), "the document's id, as it came in"),
-    ("sentence_id", pa.int32(), "null where the range lies in no sentence; else the sentence that it begins in"),
-    ("source", pa.large_string(), "file or folder that the annotation was read from"),
-    ("source_row", pa.int64(), "row (Parquet, `datasets`), byte offset (JSONL) or line from 1 (CoNLL) of its record"),
+    ("document_id", pa.large_string(), "id of the document, as in the input"),
+    ("sentence_id", pa.int32(), "null if the range is in no sentence; otherwise the sentence in which it begins"),
+    ("source", pa.large_string(), "file or folder from which the annotation was read"),
+    (
+        "source_row",
+        pa.int64(),
+        "position of its record: row (Parquet, `datasets`), byte offset (JSONL) or line from 1 (CoNLL)",
+    ),
     ("code", pa.string(), f"{', '.join(CODES)}: see `message`"),
-    ("start", pa.int64(), "first character or word of the annotation, as it came in"),
-    ("end", pa.int64(), "one past the last, as it came in"),
-    ("unit", pa.string(), "what start and end count: characters (of the document) or words (of the sentence)"),
-    ("label", pa.large_string(), "the annotation's type"),
-    ("text", pa.large_string(), "what lies in its range, as far as there is text or are words"),
-    ("message", pa.large_string(), "what is the matter, in words"),
+    ("start", pa.int64(), "first character or word of the annotation, as in the input"),
+    ("end", pa.int64(), "exclusive end of the annotation, as in the input"),
+    ("unit", pa.string(), "unit of start and end: characters (of the document) or words (of the sentence)"),
+    ("label", pa.large_string(), "label of the annotation"),
+    ("text", pa.large_string(), "text or words in its range, if any"),
+    ("message", pa.large_string(), "explanation, in plain text"),
 )

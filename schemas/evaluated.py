@@ -12,7 +12,7 @@ _PREDICTED = pa.struct([*_BOUNDS, _LABEL, pa.field("score", pa.float32(), nullab
 EVALUATED = Table.define(
     "evaluated",
     1,
-    ("document_id", pa.large_string(), "document that the sentence is of"),
+    ("document_id", pa.large_string(), "document of the sentence"),
     ("sentence_id", pa.int32(), "number of the sentence in its document"),
     ("words", pa.large_list(pa.field("item", pa.large_string(), nullable=False)), "words of the sentence"),
     (
@@ -23,6 +23,6 @@ EVALUATED = Table.define(
     (
         "predicted",
         pa.list_(pa.field("item", _PREDICTED, nullable=False)),
-        "entities that the model gave, in the same order, each with its score, 0 to 1",
+        "entities predicted by the model, in the same order, each with its score, 0 to 1",
     ),
 )

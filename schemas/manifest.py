@@ -18,10 +18,10 @@ MANIFEST_VERSION = 3
 ENTRIES = Table.define(
     "entries",
     1,
-    ("shard", pa.string(), "name of the shard; the table is sorted by it, and each is there once"),
-    ("job", pa.string(), "digest of the job identity that made the rows"),
-    ("source", pa.binary(), "file that the shard was read from; for text files the folder of `files`"),
-    ("files", pa.list_(pa.binary()), "text files of the shard, below `source`; else none"),
+    ("shard", pa.string(), "name of the shard, unique; the table is sorted by it"),
+    ("job", pa.string(), "digest of the job identity of the rows"),
+    ("source", pa.binary(), "file from which the shard was read; for text files, the folder of `files`"),
+    ("files", pa.list_(pa.binary()), "text files of the shard, relative to `source`; otherwise empty"),
     ("outputs", pa.map_(pa.string(), pa.int64()), "size in bytes of each output file, by its table"),
     ("entry", pa.large_binary(), "the whole entry, as JSON"),
 )
@@ -113,9 +113,9 @@ class Entry:
         values = json.loads(content.decode("utf-8", "surrogateescape"))
         digest = values.pop("digest", None)  # Entries of earlier releases lack it.
         if check_digest and digest is not None and digest != _digest(values):
-            raise ValueError(f"its digest is not {digest}, as it says")
+            raise ValueError(f"its digest differs from the stored digest {digest}")
         if values["version"] != MANIFEST_VERSION:
-            raise OtherVersion(f"manifest version {values['version']}, and this program reads {MANIFEST_VERSION}")
+            raise OtherVersion(f"manifest version {values['version']}, but this program reads {MANIFEST_VERSION}")
         values["outputs"] = {table: Output(**output) for table, output in values["outputs"].items()}
         return cls(**values)
 

@@ -7,9 +7,9 @@ from schemas.tables import Table
 SENTENCES = Table.define(
     "sentences",
     1,
-    ("document_id", pa.large_string(), "the document's id, as it came in"),
+    ("document_id", pa.large_string(), "id of the document, as in the input"),
     ("sentence_id", pa.int32(), "number of the sentence in its document, from 0"),
-    ("text", pa.large_string(), "the sentence: document_text[char_start:char_end]"),
+    ("text", pa.large_string(), "text of the sentence: document_text[char_start:char_end]"),
     ("char_start", pa.int64(), "first character of the sentence in the document (code points)"),
-    ("char_end", pa.int64(), "one past the last character"),
+    ("char_end", pa.int64(), "exclusive end, in characters"),
 )

@@ -103,12 +103,12 @@ class CoreWarning(UserWarning):
 
     MESSAGES: ClassVar[dict[str, str]] = {
         "context.differs": "the model was trained with {trained}, but this call tags with {found}. Entities may be "
-        "less accurate. To tag as trained, remove the context arguments.",
+        "less accurate. To use the context of the training, remove the context arguments.",
         "context.no_documents": "the model was trained with {trained}, but these sentences have no document_ids, so "
         "each is tagged without context. Pass document_ids.",
         "spacy.not_on_tokens": "{count} of {total} entities do not align with spaCy's tokens and {done}. This warning "
-        "appears once; the component's `counts` include later entities, and doc.user_data['spanmarker'] holds every "
-        "entity as found.",
+        "appears once; the component's `counts` include later entities, and "
+        "doc.user_data['spanmarker'] contains every entity with its original offsets.",
     }
 
     def __init__(self, code: str, told: Mapping[str, object] | None = None, /, **values: object) -> None:
@@ -126,8 +126,8 @@ class CoreError(CodedError):
 
     MESSAGES: ClassVar[dict[str, str]] = {
         # bundles
-        "bundle.not_found": "{path} is not a model bundle: it holds no {file}. Pass a folder written by "
-        "`spanmarker train` or `spanmarker import-checkpoint`.",
+        "bundle.not_found": "{path} is not a model bundle: it has no {file}. Pass a folder written by `spanmarker "
+        "train` or `spanmarker import-checkpoint`.",
         "bundle.missing_file": "{path} has no {file}, which its digests.json lists. Copy the whole bundle again.",
         "bundle.digest_mismatch": "{path}/{file} has SHA-256 {found}, but digests.json lists {expected}. "
         "The file was changed or damaged after the bundle was saved: copy the bundle again.",
@@ -135,8 +135,8 @@ class CoreError(CodedError):
         "bundle.bad_file": "cannot use {path}/{file}: {problem}. Copy the whole bundle again.",
         "bundle.format_too_new": "{path} has bundle format {found}, but this version reads formats up to {limit}. "
         "Upgrade spanmarker-pipelines.",
-        "bundle.nan_weight": "{path}: weight {name} holds {count} values that are not finite. "
-        "Training diverged or the file is damaged: use an earlier checkpoint.",
+        "bundle.nan_weight": "{path}: weight {name} contains {count} values that are not finite. Training diverged or "
+        "the file is damaged: use an earlier checkpoint.",
         "bundle.weights_mismatch": "the weights of {path} do not match its config: {problem}.",
         "bundle.output_exists": "{path} already exists and is not empty. Choose another --output or remove it.",
         "bundle.output_not_writable": "cannot write {path}: {reason}. Choose another --output.",
@@ -145,21 +145,22 @@ class CoreError(CodedError):
         "hub.not_found": "{name} is neither a folder nor a repository name. Pass a folder, or a name of the form "
         "owner/name.",
         "hub.no_revision": "folder {name} does not exist, and a repository of that name requires a revision. Pass "
-        "revision='main', or better a tag or a commit, which does not change.",
-        "hub.not_a_bundle": "{name} at revision {revision} holds no {file}, so it is not a model bundle. To use a "
-        "checkpoint of the span_marker library, download it and run `spanmarker import-checkpoint` on its folder.",
+        "revision='main' or, better, a tag or commit, which does not change.",
+        "hub.not_a_bundle": "{name} at revision {revision} has no {file}, so it is not a model bundle. To use a "
+        "checkpoint of the span_marker library, download it and run `spanmarker "
+        "import-checkpoint` on its folder.",
         "hub.failed": "the Hub request for {name} failed: {reason}.",
         "hub.changed": "bundle {path} has digest {found}, but had {expected} when it was loaded. Load it again.",
         "hub.not_stored": "this model was never saved, so it has no bundle to copy. Save it with save_bundle.",
         # cards
-        "card.other_data": "{path} holds {found}, but the bundle records {expected}. Pass the data with which the "
+        "card.other_data": "{path} contains {found}, but the bundle records {expected}. Pass the data with which the "
         "model was trained.",
         # encoders
         "encoder.no_position_ids": "{encoder} does not support packed texts and markers: {reason}. "
         "Use an encoder with absolute positions, such as BERT, RoBERTa, XLM-RoBERTa, ELECTRA or DistilBERT.",
-        "encoder.not_independent": "{encoder} does not support packed texts and markers, which change some of its "
-        "states: {states} (they differ by {found}, and the limit is {limit} of the largest). Use an encoder that "
-        "docs/library.md lists as supported.",
+        "encoder.not_independent": "{encoder} does not support packed texts and markers, because some of its states "
+        "are not independent: {states} (difference {found}; the limit is {limit} of the "
+        "largest state). Use an encoder that docs/library.md lists as supported.",
         "encoder.no_fast_tokenizer": "{path} has no fast tokenizer (tokenizer.json), which word offsets require. Save "
         "one with the encoder, or use another encoder.",
         "encoder.not_found": "{path} is not a folder. Encoders are read from local folders: download the encoder "
@@ -227,9 +228,9 @@ class CoreError(CodedError):
         "meaningful recall requires {limit} or more. Raise --sentences, or pass text from the domain of the model.",
         "gate.corpus_too_small": "{problem}. {read} {remedy}",
         # training
-        "training.changed": "{path} holds the checkpoints of another run, which this run cannot resume:\n"
-        "{differences}\nPass the same data and settings to resume, choose another --output, or remove {path} to start "
-        "from scratch.",
+        "training.changed": "{path} contains the checkpoints of another run, which this run cannot "
+        "resume:\n{differences}\nPass the same data and settings to resume, choose another "
+        "--output, or remove {path} to start from scratch.",
         "training.bad_checkpoint": "cannot resume from {path}: {problem}. Remove it to resume from the checkpoint "
         "before it, or remove its folder to start from scratch.",
         "training.no_sharding": "{kind} shards the weights, but training supports data parallelism only: each process "
@@ -240,8 +241,9 @@ class CoreError(CodedError):
         "stop it: workers outlive a launcher that was killed.",
         "training.folder_not_writable": "cannot write checkpoints to {path}, beside the bundle: {reason}. "
         "Choose another --output.",
-        "training.not_finite": "{what} is not finite in step {step}: training diverged, or the data cause it. The step "
-        "used {windows}. Lower --learning-rate, or check these sentences. The last checkpoint precedes this step.",
+        "training.not_finite": "{what} is not finite in step {step}: training diverged, or the data cause it. The "
+        "step used {windows}. Lower --learning-rate, or check these sentences. The last "
+        "checkpoint was saved before this step.",
         "training.no_precision": "precision {precision} is not available on {device}: {reason}. "
         "Use --precision {other}.",
         # label schemes
@@ -261,14 +263,17 @@ class CoreError(CodedError):
         "data.not_found": "{path} does not exist.",
         "data.unknown_format": "{path} is not annotated data: expected .jsonl, .parquet, .conll (or .iob, .bio, .txt), "
         "or a folder saved by `datasets`.",
-        "data.scheme_needed": "{path} holds tags, which require a label scheme. Pass --scheme with one of: {schemes}.",
-        "data.scheme_mismatch": "{path} holds {holds}, which scheme {scheme} cannot read. Use --scheme: {schemes}.",
-        "data.empty": "{path} holds no sentences.",
-        "data.no_entities": "{path} holds no entities, so there is nothing to learn or score.",
-        "data.no_common_label": "the data and the model have no label in common: the gold labels are {found}, and the "
-        "model's are {labels}. Rename the labels of the data, or use a model that was trained on them.",
+        "data.scheme_needed": (
+            "{path} contains tags, which require a label scheme. Pass --scheme with one of: {schemes}."
+        ),
+        "data.scheme_mismatch": "{path} contains {holds}, which scheme {scheme} cannot read. Use --scheme: {schemes}.",
+        "data.empty": "{path} contains no sentences.",
+        "data.no_entities": "{path} contains no entities to train on or to score.",
+        "data.no_common_label": "the data and the model have no label in common: the gold labels are {found}, but the "
+        "model's are {labels}. Rename the labels of the data, or use a model that was trained "
+        "on them.",
         "data.duplicate_sentence": "{name} occurs twice. Give each document its own id, and number its sentences.",
-        "data.no_windows": "{path} holds no window with a candidate span: it is empty, or none of its words has a "
+        "data.no_windows": "{path} contains no window with a candidate span: it has no words, or none of them has a "
         "token.",
         "data.unknown_label": "{path}: label {label!r} is not one of the model's labels: {labels}.",
     }

@@ -236,7 +236,7 @@ def test_a_run_that_broke_off_goes_on(tmp_path, monkeypatch):
     data = ["--train", OLD / "train.jsonl", "--dev", OLD / "dev.jsonl", "--encoder", OLD / "encoder"]
     ended = spanmarker("train", *data, "--output", tmp_path / "b", *TRAINING.split())
     assert ended.returncode == 0, ended.stderr
-    assert f"Going on from {tmp_path / 'b.training' / 'checkpoint-5'}." in ended.stdout
+    assert f"Resuming from {tmp_path / 'b.training' / 'checkpoint-5'}." in ended.stdout
     # Floats are summed in another order on another machine.
     assert kept.losses == pytest.approx(recorded("checkpoint.json")["losses"], abs=1e-3)
     assert_same_entities(tmp_path / "b", "trained", 1e-2)

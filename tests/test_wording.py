@@ -1,4 +1,4 @@
-"""Docstrings, comments, pages and messages keep clear of phrases that no native writer would use.
+"""Docstrings, comments, strings and pages keep clear of phrases that no native writer would use.
 
 Each folder has a number of hits that it may have; a folder that is not listed may have none. To see all hits:
 
@@ -21,13 +21,20 @@ PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md")
 PHRASES = re.compile(
     r"""
     (?<!there\ )\b(is|are)\ no\ (?!longer\b|more\b)\w+  # "is not a", "are not"
-    | \bmend(s|ed|ing)?\b                               # fix
+    | \bmend(s|ed|ing)?\b(?!:)                          # fix; `mended:` is a stored name
     | \banew\b                                          # again, from scratch
     | \bamiss\b                                         # wrong
     | \b(tell|tells|told)\ of\b                         # describes
     | \bcan(not|'t|\ not)\ be\ had\b                    # is not available
     | \b(go|goes|gone|going)\ on\ (with|from)\b         # resume
     | \bso\ many\b                                      # N
+    | \b(is|are|stands?)\ there\ twice\b              # occurs twice
+    | \bcan(not|'t|\ not)\ be\ told\b                # unknown
+    | \bleave\ (it|them|one\ of\ them)\ out\b         # remove
+    | \bhead\ of\ tags\b                              # tagging head
+    | \bthe\ matter\b                                # what is wrong, the problem
+    | \bhalf\ a\ surrogate\b                          # unpaired surrogate
+    | \b(is|are)\ gone\b                             # no longer exists, is missing
     | \b(words|tokens|bytes|documents|sentences|shards|rows|windows|steps)\ a\ second\b  # per second
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -37,17 +44,15 @@ ALLOWED: dict[str, int] = {}
 
 
 def texts(path: Path) -> Iterator[str]:
-    """Docstrings, comments and messages of a Python file, or a page without its code; all in one line."""
+    """Docstrings, comments and texts of a Python file, or a page without its code; all in one line."""
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         yield " ".join(re.sub(r"^```.*?^```|`[^`\n]*`", "", source, flags=re.DOTALL | re.MULTILINE).split())
         return
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield " ".join((ast.get_docstring(node) or "").split())
-        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "MESSAGES" and node.value:
-            yield from (" ".join(each.value.split()) for each in ast.walk(node.value) if isinstance(each, ast.Constant))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield " ".join(node.value.split())
     yield from comments(source)
 
 

@@ -124,7 +124,7 @@ class Database:
         limit = self.seconds if seconds is None else seconds
         deadline = time.monotonic() + limit
         if not self._slots.acquire(timeout=limit):
-            raise too_slow("Other pages are being looked up. Try again in a moment.")
+            raise too_slow("Other searches are running. Try again in a moment.")
         over = threading.Event()
         cursor = self._connection.cursor()
         self._active.add(cursor)
@@ -134,11 +134,12 @@ class Database:
             yield Queries(cursor, self._folder, deadline)
         except _OutOfTime:
             raise too_slow(
-                f"It was broken off after {limit:g} seconds. Ask for less: a label, a least score, or rows as stored."
+                f"The search was stopped after {limit:g} seconds. Narrow it with a label or a minimum score, or show "
+                "rows as stored."
             ) from None
         except duckdb.OutOfMemoryException:
-            words = "The rows that this compares do not fit in the memory that this page allows itself. Ask for less."
-            raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, "This takes too much memory", words) from None
+            words = "The rows to compare exceed the memory limit of this page. Narrow the search."
+            raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, "The search needs too much memory", words) from None
         finally:
             over.set()
             watch.join()
@@ -359,7 +360,7 @@ class Queries:
         except duckdb.IOException as error:
             raise Gone(str(error)) from error
         except duckdb.Error as error:
-            words = f"A file of these rows can't be read: {error}"
+            words = f"A file with these rows cannot be read: {error}"
             raise PageError(HTTPStatus.INTERNAL_SERVER_ERROR, "Damaged rows", words) from error
 
 
@@ -380,8 +381,8 @@ def retrying(work: Callable[[Catalogue], Any], now: Callable[[], Catalogue], ref
         try:
             return work(refresh())
         except Gone as error:
-            words = f"A file of these rows isn't there: {error}. A run may be replacing it: try again in a moment."
-            raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, "Rows are gone", words) from error
+            words = f"A file with these rows is missing: {error}. A run may be replacing it: try again in a moment."
+            raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, "Rows missing", words) from error
 
 
 def _rows(table: str, found: list[tuple[Any, ...]]) -> list[Row]:

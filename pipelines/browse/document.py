@@ -76,7 +76,7 @@ def _asked_for(request: PageRequest, shard: str, queries: Queries) -> tuple[Row 
     """Return the requested entity, if any, and its document or the requested document."""
     number, row = request.count("hit"), request.count("row")
     if (number is None) == (row is None):
-        raise bad_request("A document is named by its row or by that of an entity in it.")
+        raise bad_request("The address must contain the row of the document or of an entity in it.")
     if number is None:
         assert row is not None
         document = queries.row(DOCUMENTS.name, RowPosition(shard, row))
@@ -89,7 +89,7 @@ def _asked_for(request: PageRequest, shard: str, queries: Queries) -> tuple[Row 
     owner = (shard, hit["document_id"])
     document = queries.documents_of([owner]).get(owner)
     if document is None:
-        raise not_found("The document of this entity is in no table.")
+        raise not_found("The documents table has no row for the document of this entity.")
     return hit, document
 
 

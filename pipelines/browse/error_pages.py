@@ -23,7 +23,7 @@ def bad_request(explanation: str) -> PageError:
     Args:
         explanation: explanation for the user.
     """
-    return PageError(HTTPStatus.BAD_REQUEST, "This can't be searched for", explanation)
+    return PageError(HTTPStatus.BAD_REQUEST, "Invalid search", explanation)
 
 
 def not_found(explanation: str) -> PageError:
@@ -41,4 +41,4 @@ def too_slow(explanation: str) -> PageError:
     Args:
         explanation: explanation for the user.
     """
-    return PageError(HTTPStatus.SERVICE_UNAVAILABLE, "This takes too long", explanation)
+    return PageError(HTTPStatus.SERVICE_UNAVAILABLE, "The search takes too long", explanation)

@@ -28,10 +28,10 @@ class PageRequest:
         try:
             pairs = parse_qsl(query, keep_blank_values=True, errors="replace", max_num_fields=_MAX_FIELDS)
         except ValueError:
-            raise bad_request(f"An address has at most {_MAX_FIELDS} fields.") from None
+            raise bad_request(f"An address can have at most {_MAX_FIELDS} fields.") from None
         self._fields = dict(pairs)
         if len(self._fields) < len(pairs):
-            raise bad_request("A field is there twice.")
+            raise bad_request("A field occurs twice.")
 
     def text(self, name: str) -> str:
         """Return a field without surrounding whitespace; empty if it is missing.
@@ -49,7 +49,7 @@ class PageRequest:
         """
         text = self.text(name)
         if len(text) > MAX_TEXT:
-            raise bad_request(f"What is searched for has at most {MAX_TEXT:,} characters.")
+            raise bad_request(f"The search text can have at most {MAX_TEXT:,} characters.")
         return text
 
     def exactly(self, name: str) -> str:
@@ -78,7 +78,7 @@ class PageRequest:
         """
         value = self.text(name) or default
         if value not in choices:
-            raise bad_request(f"{name} is none of {', '.join(choices)}.")
+            raise bad_request(f"{name} is not one of {', '.join(choices)}.")
         return value
 
     def share(self, name: str) -> float | None:
@@ -129,7 +129,7 @@ class PageRequest:
             return None
         shard, _, row = text.partition(":")
         if not _NUMBER.fullmatch(row.removeprefix("-")) or int(row) < -1:
-            raise bad_request(f"{name} is not a place.")
+            raise bad_request(f"{name} is not a row position.")
         return RowPosition(_known(shard, catalogue), int(row))
 
 

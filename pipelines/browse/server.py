@@ -139,20 +139,20 @@ class _Application:
     async def _make(self, request: Request) -> bytes:
         if self._active >= _MOST_REQUESTS:
             raise PageError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "Too many at once", "Other pages are being made. Load this one again."
+                HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests", "Other pages are being loaded. Reload this one."
             )
         query = bytes(request.scope["query_string"]).decode("ascii").partition("#")[0]
         self._active += 1
         try:
             return await _in_thread(lambda: self._page(_path(request), query))
         except CodedError as error:
-            raise PageError(HTTPStatus.INTERNAL_SERVER_ERROR, "The output can't be read", str(error)) from error
+            raise PageError(HTTPStatus.INTERNAL_SERVER_ERROR, "The output cannot be read", str(error)) from error
         except PageError:
             raise
         except Exception as error:
             traceback.print_exc()
-            explanation = "The page could not be made; the terminal that spanmarker browse runs in says why."
-            raise PageError(HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of this program", explanation) from error
+            explanation = "The page could not be created. See the error in the terminal of spanmarker browse."
+            raise PageError(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error", explanation) from error
         finally:
             self._active -= 1
 
@@ -190,20 +190,25 @@ def _check(request: Request) -> None:
         PageError: for an invalid request.
     """
     if request.method not in ("GET", "HEAD"):
-        raise PageError(HTTPStatus.METHOD_NOT_ALLOWED, explanation="Pages can only be read.")
+        raise PageError(HTTPStatus.METHOD_NOT_ALLOWED, explanation="Pages are read-only.")
     if request.scope["http_version"] not in ("1.0", "1.1"):
         raise PageError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
     if len(request.headers) > _MAX_HEADERS:
         raise PageError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
     hosts = request.headers.getlist("host")
     if len(hosts) != 1 or _host(hosts[0]) not in _OUR_NAMES:
-        explanation = "This page is for this machine only. Open it as the terminal says, by 127.0.0.1 or localhost."
-        raise PageError(HTTPStatus.FORBIDDEN, "Not this machine", explanation)
+        explanation = (
+            "This page is available on this machine only. Open it with the address in the terminal, at 127.0.0.1 or "
+            "localhost."
+        )
+        raise PageError(HTTPStatus.FORBIDDEN, "Not available", explanation)
     path = _path(request)
     if len(path) + len(request.scope["query_string"]) >= MAX_ADDRESS:
-        raise PageError(HTTPStatus.REQUEST_URI_TOO_LONG, "Too long", f"An address has at most {MAX_ADDRESS:,} bytes.")
+        raise PageError(
+            HTTPStatus.REQUEST_URI_TOO_LONG, "Too long", f"An address can have at most {MAX_ADDRESS:,} bytes."
+        )
     if not path.startswith("/") or path.startswith("//"):
-        raise PageError(HTTPStatus.BAD_REQUEST, "Not an address", "An address begins with one slash.")
+        raise PageError(HTTPStatus.BAD_REQUEST, "Invalid address", "An address begins with one slash.")
 
 
 _HOST_HEADER = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")

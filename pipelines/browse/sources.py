@@ -34,13 +34,13 @@ MAX_CHARACTERS = 50_000_000
 _BESIDE = 64 << 20
 _KEPT_CHARACTERS = 16_000_000
 
-_GONE = "its source is gone: {source}"
+_GONE = "its source no longer exists: {source}"
 _CHANGED = "its source has changed since it was tagged: {source}"
-_LATE = "there was no time left to read its source: {source}"
-_PLACELESS = "the documents table does not say where it was in {source}"
+_LATE = "the time limit was reached before its source was read: {source}"
+_PLACELESS = "the documents table does not contain its position in {source}"
 _LONG = "it is longer than {limit:,} characters"
-_UNNAMED = "its source is not below a folder that --sources names: {source}"
-_UNREADABLE = "its source can't be read: {source}: {reason}"
+_UNNAMED = "its source is not in a folder of --sources: {source}"
+_UNREADABLE = "cannot read its source {source}: {reason}"
 
 
 @dataclass(frozen=True, slots=True)

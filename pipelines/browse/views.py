@@ -27,7 +27,7 @@ _ENTITY_ORDERS = {
     "text-up": "A to Z",
     "text-down": "Z to A",
 }
-_MATCHES = {"part": "anywhere in it", "whole": "all of it"}
+_MATCHES = {"part": "contains", "whole": "equals"}
 Result = TypeVar("Result")
 
 
@@ -162,7 +162,7 @@ class Site:
     def _contexts(self, catalogue: Catalogue, rows: list[Row]) -> list[Any]:
         """Return the sentence of each entity, or the reason why it cannot be shown."""
         owners = [(row["shard"], row["document_id"]) for row in rows]
-        lost = "its document is in no table"
+        lost = "the documents table has no row for its document"
         try:
             # A separate time limit: rows are shown even if finding them took all the time.
             with self.database.session(_CONTEXT_SECONDS) as queries:

@@ -42,7 +42,7 @@ def browse(
 
     use_options(options["storage_option"] or [])
     folder = local_folder(output)
-    print(f"Reading what is done in {folder}", flush=True)  # takes one second for ten thousand shards
+    print(f"Reading the finished shards of {folder}", flush=True)  # takes one second for ten thousand shards
     live = LiveCatalogue(folder)
     identity = live.now().identity
     database = Database(folder)
@@ -50,7 +50,7 @@ def browse(
         texts = Sources(folder, identity["id_column"], identity["text_column"], sources or [])
         site = Site(folder, live, database, texts)
         with Server(port, site.page, site.error_page) as server:
-            print(f"Browse it at {server.url} (Ctrl-C ends it)", flush=True)
+            print(f"Open {server.url} in a browser (stop with Ctrl-C)", flush=True)
             if open:
                 _show(server.url)
             server.run()

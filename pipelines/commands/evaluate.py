@@ -61,7 +61,7 @@ def evaluate(
     training = None
     if train is not None:
         if folder is None:
-            raise typer.BadParameter("--train is for --report, which isn't given.")
+            raise typer.BadParameter("--train requires --report.")
         training = read_annotated(train, scheme)
     tagger = load(model, device, dtype, gate)
     analysis: Analysis | None = None

@@ -200,7 +200,7 @@ def failure(failed: dict[str, str], total: int, count: int = 0, given_up: bool =
     """
     values: dict[str, object] = {"count": count or len(failed), "total": total, "tries": TRIES}
     if given_up:
-        values["others"] = f"since the last {GIVE_UP} failed in a row, the run gave up. Finished shards are kept"
+        values["others"] = f"the run stopped after {GIVE_UP} failures in a row. Finished shards are kept"
     lines = [f"  {shard}: {reason}" for shard, reason in list(failed.items())[:_SHOWN]]
     error = ShardsFailed("shards.failed", **values, failures="\n".join(lines))
     error.failed = failed

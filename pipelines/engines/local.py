@@ -146,7 +146,7 @@ class _Pool:
         if not worker.ready:
             self.failed_starts += 1
             if self.failed_starts >= TRIES:
-                raise PipelineError("worker.start_failed", reason=f"{TRIES} in a row died before that, the last: {why}")
+                raise PipelineError("worker.start_failed", reason=f"{TRIES} workers in a row died, the last one: {why}")
         self._failed(worker.shard, f"its worker died ({why})")
         self._start()
 

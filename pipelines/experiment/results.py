@@ -18,15 +18,17 @@ from spanmarker_core.text.markdown import cell, table
 
 FORMAT_VERSION = 1
 _CONVENTIONS = (
-    "F1 counts exact spans and labels over all gold entities, those that a model can't reach with them. ± is the "
-    "standard error of the mean over seeds (standard deviation of the sample by the root of their number). The same "
-    "files for all; `all` sentences or the first of a shuffle of documents, so that a size holds the smaller ones."
+    "F1 is micro F1 over exact spans and labels; recall counts all gold entities, including those that a model cannot "
+    "reach. ± is the standard error of the mean over seeds (sample standard deviation divided by the square root of "
+    "the number of seeds). All runs use the same files: `all` sentences, or the first sentences after documents were "
+    "shuffled, so that each size contains the smaller ones."
 )
 _HOW_COMPARED = (
-    "Differences are of micro F1 on test, first less second, in points. Over documents: paired bootstrap, F1 averaged "
-    "over seeds within each of {resamples:,} resamples, 95 % by percentiles; p is the share of resampled differences "
-    "that lie as far from the observed one as that lies from 0. Over seeds: Student's paired t. The first asks for "
-    "other documents, the second for other trainings; p is not corrected for the number of comparisons."
+    "Differences are in points of micro F1 on test, first minus second. Over documents: paired bootstrap with F1 "
+    "averaged over seeds within each of {resamples:,} resamples, 95 % percentile interval; p is the share of "
+    "resampled differences that are at least as far from the observed difference as that is from 0. Over seeds: "
+    "Student's paired t-test. The first estimates variation between documents, the second variation between training "
+    "runs; p is not corrected for the number of comparisons."
 )
 
 #: Reads a metric from the values of scores.json.
@@ -214,10 +216,10 @@ def _whole(values: dict[str, Any], unit: float = 1) -> str:
 
 def _timing(groups: list[dict[str, Any]]) -> list[str]:
     kinds = sorted({kind for group in groups for kind in map(tuple, group["run_as"])})
-    said = "; ".join(f"{at_once} at once with {threads} CPU threads each" for at_once, threads in kinds)
+    said = "; ".join(f"{at_once} runs at a time with {threads} CPU threads each" for at_once, threads in kinds)
     if not said:
         return []
-    return [f"Times are means over seeds; runs were made {said}. CPU s are of training, by all its threads.", ""]
+    return [f"Times are means over seeds, with {said}. CPU s is the CPU time of training over all threads.", ""]
 
 
 def _differences(comparisons: list[dict[str, Any]]) -> list[str]:

@@ -66,7 +66,7 @@ class _Session:
     def make(self, missing: list[Run]) -> None:
         done = sum(run.done for run in self.runs)
         self._say(
-            f"{len(self.runs)} runs: {done} are there, {len(missing)} to make, {self.job.workers} at once with "
+            f"{len(self.runs)} runs: {done} done before, {len(missing)} to do, {self.job.workers} at a time with "
             f"{self.threads} threads each"
         )
         if missing:

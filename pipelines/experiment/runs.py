@@ -67,7 +67,7 @@ class Run:
         except FileNotFoundError:
             return []
         except ValueError:
-            return ["its run.json can't be read"]
+            return ["cannot read its run.json"]
         names = [name for name in {**before, **self.identity} if before.get(name) != self.identity.get(name)]
         return [f"{name}: {_short(before.get(name))} -> {_short(self.identity.get(name))}" for name in names]
 

@@ -92,7 +92,7 @@ def _pairs(data: Path, predictions: Path) -> Iterator[tuple[str, set[Span], set[
     except FileNotFoundError:
         raise _bad(predictions, 0, "it was not written") from None
     if len(lines) != len(gold):
-        raise _bad(predictions, len(lines), f"it has {len(lines)} sentences, and {data} has {len(gold)}")
+        raise _bad(predictions, len(lines), f"it has {len(lines)} sentences, but {data} has {len(gold)}")
     for sentence, (number, text) in zip(gold, lines, strict=True):
         try:
             yield sentence.document_id, set(sentence.entities), _entities(text, sentence)

@@ -42,7 +42,7 @@ class ShardJob(DocumentColumns):
     resources: dict[str, float] = Field(
         {}, description="Dask: tag only on workers with this resource, such as GPU=1. Can be repeated."
     )
-    beam_options: list[str] = Field([], description="Beam: its own options, such as --runner=FlinkRunner.")
+    beam_options: list[str] = Field([], description="Beam: options for Beam itself, such as --runner=FlinkRunner.")
     storage_option: list[str] = Field(
         [], description="KEY=VALUE or PROTOCOL.KEY=VALUE for the object store's library. Can be repeated."
     )
@@ -91,9 +91,11 @@ class ShardJob(DocumentColumns):
         others = {"dask": ("scheduler", "resources"), "beam": ("beam_options",)}
         for engine, names in others.items():
             if self.engine != engine and (given := [name for name in names if getattr(self, name)]):
-                problems.append(f"{', '.join(given)} is for engine {engine!r}, but this job uses {self.engine!r}")
+                problems.append(
+                    f"{', '.join(given)} applies to engine {engine!r} only, but this job uses {self.engine!r}"
+                )
         if self.scheduler and "workers" in self.model_fields_set:
-            problems.append("workers is for a cluster on this machine, but scheduler names a cluster with its own")
+            problems.append("workers applies to a cluster on this machine only, but scheduler selects another cluster")
         return problems
 
     @property

@@ -100,14 +100,16 @@ class ExperimentJob(_Closed):
     @classmethod
     def _names_of_folders(cls, value: dict[str, Any]) -> dict[str, Any]:
         if wrong := [name for name in value if not _NAME.fullmatch(name)]:
-            raise ValueError(f"{', '.join(map(repr, wrong))}: a name is the name of a folder: letters, digits, . _ -")
+            raise ValueError(
+                f"{', '.join(map(repr, wrong))}: names become folder names, so use only letters, digits and . _ -"
+            )
         return value
 
     @field_validator("seeds", "sizes", "compare")
     @classmethod
     def _each_once(cls, value: list[Any]) -> list[Any]:
         if twice := sorted({str(item) for item in value if value.count(item) > 1}):
-            raise ValueError(f"{', '.join(twice)} stands there twice")
+            raise ValueError(f"{', '.join(twice)} occurs twice")
         return value
 
     @model_validator(mode="after")
@@ -121,13 +123,13 @@ class ExperimentJob(_Closed):
         problems += [f"compare: {pair[0]!r} with itself" for pair in self.compare if pair[0] == pair[1]]
         for where, settings in self._all_settings().items():
             if given := [name for name in GIVEN if name in settings]:
-                problems.append(f"{where}: {', '.join(given)} is given by the experiment itself")
+                problems.append(f"{where}: {', '.join(given)} is set by the experiment")
         for name, configuration in self.configurations.items():
             problems += [f"configurations.{name}.command: {problem}" for problem in _problems(configuration)]
         if not problems:
             problems = list(dict.fromkeys(line for each in self._pairs() for line in self._wrong_settings(*each)))
         if problems:
-            raise ValueError("\n    ".join(["these don't fit:", *problems]))
+            raise ValueError("\n    ".join(["these settings contradict each other:", *problems]))
         return self
 
     def _all_settings(self) -> dict[str, dict[str, Any]]:
@@ -212,11 +214,11 @@ def _problems(configuration: Configuration) -> list[str]:
         words = configuration.words
         asked = {name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None}
     except ValueError as error:
-        return [f"it can't be read: {error}. A brace of its own is written twice"]
+        return [f"it is not valid: {error}. Double braces that are not placeholders"]
     known = {*PLACES, *TrainJob.model_fields}
     problems = [f"{{{name}}} is not one of {', '.join(sorted(known))}" for name in sorted(asked - known)]
     if not words:
         problems.append("it is empty")
     if missing := [f"{{{name}}}" for name in ("train", "test", "output") if name not in asked]:
-        problems.append(f"it does not take {', '.join(missing)}, so it can't be run on the same files")
+        problems.append(f"it does not use {', '.join(missing)}, so it would not run on the same files")
     return problems

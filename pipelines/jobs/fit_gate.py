@@ -38,5 +38,5 @@ class GateJob(DocumentColumns):
         """Return a description of each combination of settings that is not possible."""
         problems = super().conflicts()
         if self.scheme is not None and self.annotated is None:
-            problems.append("scheme is the label scheme of annotated: pass annotated too, or remove scheme")
+            problems.append("scheme applies to annotated sentences only: set annotated too, or remove it")
         return problems

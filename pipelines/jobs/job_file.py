@@ -69,7 +69,7 @@ def named_values(given: list[str]) -> dict[str, Any]:
         if not equals or not name:
             raise ValueError(f"{text!r} is not NAME=VALUE")
         if name in values:
-            raise ValueError(f"{name} is given twice")
+            raise ValueError(f"{name} occurs twice")
         try:
             values[name] = json.loads(value)
         except ValueError:

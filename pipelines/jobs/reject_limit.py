@@ -35,7 +35,7 @@ class MaxRejects:
         """
         form = _FORM.fullmatch(text.strip())
         if form is None:
-            raise ValueError("neither a number, as in 100, nor a share, as in 1%")
+            raise ValueError("not a number such as 100 or a share such as 1%")
         number, percent = form.groups()
         if percent is not None and float(percent) > 100:
             raise ValueError("a share of more than 100%")

@@ -54,14 +54,14 @@ class TagJob(CorpusJob):
     @classmethod
     def _one_source(cls, value: str | None, info: ValidationInfo) -> str | None:
         if "input" in info.data and bool(info.data["input"]) == bool(value):
-            raise ValueError("name either input or samples")
+            raise ValueError("set either input or samples")
         return value
 
     def conflicts(self) -> list[str]:
         """Return a description of each combination of settings that is not possible."""
         problems = super().conflicts()
         if self.samples and "max_shard_bytes" in self.model_fields_set:
-            problems.append("max_shard_bytes was set by the `spanmarker prepare` that made the samples")
+            problems.append("max_shard_bytes was set by the `spanmarker prepare` run that wrote the samples")
         return problems
 
     def identity(self, info: BundleInfo) -> dict[str, str]:

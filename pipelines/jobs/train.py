@@ -50,9 +50,9 @@ class TrainJob(TrainingFields, CardTexts):
 
         if unknown := sorted(set(names) - set(INTEGRATION_TO_CALLBACK)):
             known = ", ".join(sorted(INTEGRATION_TO_CALLBACK))
-            raise ValueError(f"{', '.join(unknown)} is not an integration of transformers. Known are: {known}")
+            raise ValueError(f"{', '.join(unknown)} is not an integration of transformers, which has: {known}")
         if missing := sorted(set(names) - set(get_available_reporting_integrations())):
-            raise ValueError(f"{', '.join(missing)} can't be reported to: install its package first")
+            raise ValueError(f"{', '.join(missing)} is not installed: install its package first")
         return names
 
     def settings(self) -> TrainingSettings:

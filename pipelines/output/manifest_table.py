@@ -160,7 +160,7 @@ def _opened(output: str, check: bool) -> Iterator[pq.ParquetFile | None]:
             parquet = pq.ParquetFile(file, page_checksum_verification=True)
             found = (parquet.schema_arrow.metadata or {}).get(b"spanmarker.schema_version", b"none").decode()
             if found != str(ENTRIES.version):
-                raise pa.ArrowInvalid(f"it is of version {found}, and this program reads {ENTRIES.version}")
+                raise pa.ArrowInvalid(f"it has version {found}, but this program reads version {ENTRIES.version}")
             yield parquet
     except (pa.ArrowException, OSError, UnicodeDecodeError, ProcessDied) as error:
         damaged = not isinstance(error, OSError) or not is_storage_error(error)

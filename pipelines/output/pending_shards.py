@@ -41,7 +41,7 @@ class PendingShards:
 
     @property
     def known(self) -> DigestSet:
-        """The shards whose rows the output will hold: planned shards, and shards kept although their input is gone."""
+        """The shards whose rows the output will hold: planned shards, and shards kept without their input."""
         return self.plan.names | self.state.orphaned
 
     @property
@@ -56,11 +56,11 @@ class PendingShards:
         state = self.state
         why = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
         notes = (
-            (len(state.orphaned), "of inputs that are gone"),
-            (state.pruned, "removed because their input is gone"),
+            (len(state.orphaned), "of inputs that no longer exist"),
+            (state.pruned, "removed because their input no longer exists"),
             (state.superseded, "removed because their input changed"),
-            (len(state.damaged), "removed because a file of theirs was lost or damaged"),
-            (state.forced, "removed because --force does everything again"),
+            (len(state.damaged), "removed because one of their files was lost or damaged"),
+            (state.forced, "removed because of --force"),
         )
         noted = "".join(f", {count:,} {note}" for count, note in notes if count)
         to_do = f"{self.left:,} to do" + (f" ({why})" if why else "")

@@ -137,7 +137,7 @@ def plan_identity(path: str) -> dict[str, str]:
 def _identity_in(line: bytes, path: str) -> dict[str, str]:
     header = json.loads(line)
     if not isinstance(header, dict) or not isinstance(version := header.get("plan_version"), int):
-        raise ValueError("it does not begin as a plan does")
+        raise ValueError("it does not begin with the header of a plan")
     if version != PLAN_VERSION:
         raise PipelineError("plan.other_version", path=path, there=version, here=PLAN_VERSION)
     identity: dict[str, str] = header["job"]

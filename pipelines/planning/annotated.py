@@ -108,7 +108,7 @@ def _form(names: list[str], text_column: str) -> str:
     possible = [form for form, column in forms.items() if column in names]
     if len(possible) != 1:
         both = " and ".join(repr(column) for column in forms.values())
-        raise BadColumns(f"it has {'both' if possible else 'neither'} of {both}; it has {', '.join(names)}")
+        raise BadColumns(f"it has {'both' if possible else 'neither'} of {both}; its columns are {', '.join(names)}")
     return possible[0]
 
 

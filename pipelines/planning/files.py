@@ -52,7 +52,7 @@ def file_shards(
     except Unreadable as error:
         yield unreadable_shard(path, size, job_digest, str(error), part, end)
     except ProcessDied as error:
-        yield unreadable_shard(path, size, job_digest, f"a process that looked at it ended ({error})", part, end)
+        yield unreadable_shard(path, size, job_digest, f"the process that read it ended ({error})", part, end)
 
 
 def unreadable_shard(path: str, size: int, job_digest: str, reason: str, part: int = 0, start: int = 0) -> Shard:

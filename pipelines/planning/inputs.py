@@ -128,7 +128,7 @@ def input_files(
         if f"{found.real}/".startswith(inside) or found.path.startswith(inside):
             raise PipelineError("input.inside_output", path=found.path, output=inside)
         if found.kind != "file" and not (found.kind == "directory" and is_input(found.path)):
-            what = "a folder" if found.kind == "directory" else "a pipe, a socket, a device or a link to nothing"
+            what = "a folder" if found.kind == "directory" else "a pipe, a socket, a device or a broken link"
             no_files.append(f"{found.path} ({what})")
             continue
         if found.real != found.path:

@@ -42,7 +42,7 @@ def opened_parquet(file: IO[bytes], size: int, columns: tuple[str, ...]) -> pq.P
     except Exception as error:  # raised by Arrow, or by Python for names that are not UTF-8
         problem = str(error)
     if problem is not None:
-        raise Unreadable(f"it is not a sound Parquet file: {problem}")
+        raise Unreadable(f"it is a damaged Parquet file: {problem}")
     return parquet
 
 
@@ -63,7 +63,7 @@ def _footer_problem(parquet: pq.ParquetFile, size: int, columns: tuple[str, ...]
         for index, leaf in leaves.items():
             chunk = group.column(index)
             if chunk.path_in_schema != leaf.path or chunk.physical_type != leaf.physical_type:
-                return f"column {index} of row group {number} is not the column of that number in the schema"
+                return f"column {index} of row group {number} differs from column {index} of the schema"
             flat = leaf.max_repetition_level == 0
             if chunk.num_values < 0 or (flat and chunk.num_values != group.num_rows):
                 return f"column {leaf.path!r} of row group {number} has {chunk.num_values} of {group.num_rows} values"
@@ -71,7 +71,7 @@ def _footer_problem(parquet: pq.ParquetFile, size: int, columns: tuple[str, ...]
             if start < 0 or end < start or end > size or chunk.total_uncompressed_size < 0:
                 return f"column {leaf.path!r} of row group {number} lies outside the file"
     if rows != metadata.num_rows:
-        return f"its row groups have {rows} rows, and the file {metadata.num_rows}"
+        return f"its row groups have {rows} rows, but the file has {metadata.num_rows}"
     return None
 
 

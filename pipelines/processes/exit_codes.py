@@ -8,9 +8,9 @@ EXIT_STUCK = 70
 EXIT_MEMORY = 71
 
 _MEANINGS = {
-    EXIT_STUCK: "a shard took longer than --shard-timeout, or the model too long to load",
-    EXIT_MEMORY: "it held more than --worker-memory",
-    -signal.SIGKILL: "killed: perhaps memory ran out",
+    EXIT_STUCK: "a shard exceeded --shard-timeout, or the model took too long to load",
+    EXIT_MEMORY: "it exceeded --worker-memory",
+    -signal.SIGKILL: "killed, possibly because memory ran out",
 }
 
 
@@ -21,6 +21,6 @@ def describe_exit(exit_code: int | None) -> str:
         exit_code: the exit code; a negative one is a signal.
 
     >>> describe_exit(-9), describe_exit(1)
-    ('exit code -9: killed: perhaps memory ran out', 'exit code 1: a crash')
+    ('exit code -9: killed, possibly because memory ran out', 'exit code 1: a crash')
     """
     return f"exit code {exit_code}: {_MEANINGS.get(exit_code or 0, 'a crash')}"

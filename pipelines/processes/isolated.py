@@ -76,7 +76,7 @@ class IsolatedProcess:
             self._sent = settings
             while True:
                 if seconds and not connection.poll(seconds):
-                    raise ProcessDied(f"it took over {seconds:g} s")
+                    raise ProcessDied(f"it took more than {seconds:g} s")
                 kind, value = connection.recv()
                 if kind != "item":
                     break

@@ -38,13 +38,16 @@ def compare_reports(first: str, second: str) -> dict[str, Any]:
     for ours, theirs in zip_longest(read_predictions(first), read_predictions(second)):
         if ours is None or theirs is None or _key(ours[0]) != _key(theirs[0]):
             at = (ours or theirs)[0]
-            problem = f"sentence {at.sentence_id} of document {at.document_id[:60]!r} is not the same in both"
+            problem = f"sentence {at.sentence_id} of document {at.document_id[:60]!r} differs"
             raise PipelineError("compare.other_data", first=first, second=second, problem=problem)
         comparison.add(ours[0], ours[1], theirs[1])
     found = comparison.to_json()
     for folder, each, scored in zip((first, second), values, _counts(found["entities"]), strict=True):
         if any(each["micro"][name] != count for name, count in scored.items()):
-            problem = f"its evaluation.json is not of its {PREDICTIONS}: an evaluation did not end; evaluate again"
+            problem = (
+                f"its evaluation.json and {PREDICTIONS} are from different evaluations: one was interrupted; evaluate "
+                "again"
+            )
             raise PipelineError("report.not_readable", path=folder, problem=problem)
     named = zip(("first", "second"), (first, second), values, strict=True)
     return {
@@ -157,7 +160,7 @@ def _read(folder: str) -> dict[str, Any]:
             raise PipelineError("report.not_readable", path=folder, problem=f"evaluation.json: {error}") from error
     version = values.get("format_version") if isinstance(values, dict) else None
     if version != FORMAT_VERSION:
-        problem = f"its format_version is {version!r}, and this version compares {FORMAT_VERSION}; evaluate again"
+        problem = f"its format_version is {version!r}, but this version compares {FORMAT_VERSION}; evaluate again"
         raise PipelineError("report.not_readable", path=folder, problem=problem)
     if lacking := [name for name in ("data", "facts", "micro", "attributes") if not isinstance(values.get(name), dict)]:
         problem = f"its evaluation.json has no {lacking[0]}"

@@ -15,9 +15,9 @@ from spanmarker_core.evaluation.scores.error_kinds import KINDS
 _FEW_DOCUMENTS = 20
 
 _CHANGE_WORDS = {
-    "won": "gold that only the second found, with what the first made of the sentence",
-    "lost": "gold that only the first found, with what the second made of the sentence",
-    "mended": "wrong predictions of the first that the second doesn't make",
+    "won": "gold entities that only the second found, with the predictions of the first",
+    "lost": "gold entities that only the first found, with the predictions of the second",
+    "mended": "wrong predictions of the first that the second does not make",
     "spoiled": "wrong predictions that only the second makes",
 }
 
@@ -64,9 +64,9 @@ def few_documents(values: Mapping[str, Any]) -> str:
     """
     documents = values["documents"]
     if documents < 2:
-        return "All sentences are of one document: whether the difference would hold on others can't be told."
+        return "All sentences belong to one document, so the result says nothing about other documents."
     if documents < _FEW_DOCUMENTS:
-        return f"There are only {documents} documents to draw from: the intervals are rough."
+        return f"There are only {documents} documents to resample, so the intervals are rough."
     return ""
 
 

@@ -30,8 +30,8 @@ _ERROR_WORDS = {
     "type": "right words, wrong label",
     "boundary": "right label, wrong words",
     "both": "wrong label and wrong words",
-    "missed": "nothing predicted in its place",
-    "spurious": "nothing annotated in its place",
+    "missed": "no prediction shares words with it",
+    "spurious": "no gold entity shares words with it",
 }
 
 
@@ -149,7 +149,7 @@ def _confusion(confusion: Mapping[str, Any]) -> dict[str, Any]:
         if row != column and count
     )
     return {
-        "heat": charts.heat(names, names, shares, title="Confusion between labels, shares of rows in percent"),
+        "heat": charts.heat(names, names, shares, title="Confusion between labels, percent of each row"),
         "pairs": [[gold, predicted, number(-count)] for count, gold, predicted in taken[:_PAIRS]],
         "left_out": len(labels) - len(places),
     }
@@ -199,7 +199,7 @@ def _calibration(calibration: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "curve": charts.lines(
             [Series("right", points)],
-            title="Share of right predictions by score",
+            title="Share of correct predictions by score",
             x="mean score",
             y="right",
             percent=True,

@@ -111,7 +111,7 @@ def read_predictions(folder: str) -> Iterator[tuple[Sentence, dict[Span, float]]
                 for row in parquet.read_row_group(number).to_pylist():
                     yield _checked(row)
         except (pa.ArrowException, ValueError, RecordProblem) as error:
-            reason = f"{PREDICTIONS} can't be used: {error}"
+            reason = f"cannot use {PREDICTIONS}: {error}"
             raise PipelineError("report.not_readable", path=folder, problem=reason) from error
 
 

@@ -39,19 +39,19 @@ def to_markdown(values: Mapping[str, Any]) -> str:
     cosines, templates = values["cosines"], values["templates"]
     lines = ["# Representations", "", f"{_what(values)}", "", "## Overlapping spans", ""]
     lines += table(
-        ["overlap with neighbours", "pairs", "cosine with all", "with those that are no entity"],
+        ["overlap with neighbours", "pairs", "cosine with all", "cosine with non-entities"],
         [[_LEVELS[e["name"]], e["pairs"], _plain(e["cosine"]), _plain(e["no_entity"])] for e in values["overlaps"]],
     )
     rows = [
         ["mean norm of entities", values["entity_norm"]],
-        ["mean norm of what is no entity", values["norms"][-1]["mean"]],
+        ["mean norm of non-entities", values["norms"][-1]["mean"]],
         ["cosine within an entity class", cosines["within"]],
         ["cosine between entity classes", cosines["between"]],
-        ["cosine of entities and no entity", cosines["no_entity"]],
+        ["cosine between entities and non-entities", cosines["no_entity"]],
         ["mean norm of templates", templates["norm"]],
         ["absolute cosine of templates", templates["pairs"]],
-        ["of two entity labels", templates["between"]],
-        ["of an entity label and the label for no entity", templates["no_entity"]],
+        ["between two entity labels", templates["between"]],
+        ["between an entity label and the outside label", templates["no_entity"]],
     ]
     lines += ["", "## Norms and cosines", "", *table(["", "mean"], [[name, _plain(value)] for name, value in rows])]
     heads = ["class", "spans", "taken", "norm", "deviation", "cosine within", "with other classes", "with no entity"]
@@ -59,7 +59,7 @@ def to_markdown(values: Mapping[str, Any]) -> str:
     share = sum(values["plane"]["variance"])
     lines += [
         "",
-        f"The first two principal components of entities of {len(values['plane']['points']):,} labels hold "
+        f"The first two principal components of entities of {len(values['plane']['points']):,} labels explain "
         f"{100 * share:.1f} % of the variance.",
         "",
         *(f"{note}\n" for note in notes(values)),
@@ -109,26 +109,26 @@ def notes(values: Mapping[str, Any]) -> list[str]:
     found = []
     if values["unreachable"]:
         found.append(
-            f"{values['unreachable']:,} entities have no representation: they are longer than the model can give, or "
-            "have no token at an edge."
+            f"{values['unreachable']:,} entities have no representation: they exceed entity_max_length, or their "
+            "first or last word has no token."
         )
     if values["unknown"]:
         labels = ", ".join(short(label) for label in values["unknown"][:_CLASSES])
         more = len(values["unknown"]) - _CLASSES
         found.append(
-            f"The model has no class for {labels}{f' and {more:,} more' if more > 0 else ''}: these are classes of the "
-            "data that it was not taught."
+            f"The model has no class for {labels}{f' and {more:,} more' if more > 0 else ''}, which the data contain."
         )
     if zero := sum(each["zero"] for each in values["norms"]):
-        found.append(f"{zero:,} of the spans taken are represented by zeros, which have no cosine.")
+        found.append(f"{zero:,} of the sampled spans have a representation of zeros, which has no cosine.")
     return found
 
 
 def _what(values: Mapping[str, Any]) -> str:
     taken = [each["taken"] for each in values["norms"]]
     return (
-        f"{sum(taken[:-1]):,} entities of {len(taken) - 1:,} classes and {taken[-1]:,} spans that are no entity, up to "
-        f"{values['limit']:,} of a class, out of {values['sentences']:,} sentences; each is {values['size']:,} numbers."
+        f"{sum(taken[:-1]):,} entities of {len(taken) - 1:,} classes and {taken[-1]:,} spans that are not entities, "
+        f"up to {values['limit']:,} per class, from {values['sentences']:,} sentences; each has {values['size']:,} "
+        "numbers."
     )
 
 
@@ -168,9 +168,9 @@ def _plain(value: float | None) -> str:
 def _ratios(ratios: Sequence[Mapping[str, Any]]) -> Any:
     series = [
         Series(name, [(each["ratio"], each[key]) for each in ratios if each[key] is not None])
-        for name, key in (("all neighbours", "cosine"), ("those that are no entity", "no_entity"))
+        for name, key in (("all neighbours", "cosine"), ("non-entities", "no_entity"))
     ]
-    return charts.lines(series, title="Cosine by overlapping ratio", x="overlapping ratio, up to", y="mean cosine")
+    return charts.lines(series, title="Cosine by overlap ratio", x="overlap ratio, up to", y="mean cosine")
 
 
 def _histogram(histogram: Mapping[str, Sequence[float]]) -> Any:
@@ -190,7 +190,7 @@ def _heat(values: Mapping[str, Any]) -> Any:
     names = [_NO_ENTITY if label is None else short(label) for label in labels]
     matrix = values["cosines"]["matrix"]
     cells = [[None if (cosine := matrix[a][b]) is None else round(cosine, 2) for b in places] for a in places]
-    return charts.heat(names, names, cells, title="Mean cosine of two classes", percent=False)
+    return charts.heat(names, names, cells, title="Mean cosine between two classes", percent=False)
 
 
 def _plane(plane: Mapping[str, Any]) -> Any:

@@ -26,8 +26,8 @@ def report_markdown(values: dict[str, Any]) -> bytes:
         _table(("why", "shards"), run["shards_by_reason"].items()),
         *(f"**{line}**" for line in map(cell, describe_alarms(values))),
         "## Documents",
-        f"{describe_documents(counts)}. Parts of files with an unknown number of documents that could not "
-        f"be read: {counts.get('unreadable', 0):,}. Documents with the id of one in another shard: "
+        f"{describe_documents(counts)}. Unreadable parts of files, with an unknown number of documents: "
+        f"{counts.get('unreadable', 0):,}. Documents whose id also occurs in another shard: "
         f"{_describe_duplicates(output)}.",
         _table(("what", "count"), counts.items()),
         "## Rejects",
@@ -41,8 +41,8 @@ def report_markdown(values: dict[str, Any]) -> bytes:
         *_found_parts(output["found"]),
         *_density_parts(output["density"]),
         "## Time and memory",
-        "Seconds by stage, over all workers and all runs. Reading, splitting and packing run beside the model; `wait` "
-        "is the time that the model had nothing to do. Shares are of the workers' time.",
+        "Seconds by stage, over all workers and all runs. Reading, splitting and packing run in parallel with the "
+        "model; `wait` is the time in which the model was idle. Shares are relative to the workers' time.",
         _table(
             ("stage", "seconds", "share"),
             ((each["stage"], each["seconds"], _percent(each["share"])) for each in output["stages"]),
@@ -50,16 +50,16 @@ def report_markdown(values: dict[str, Any]) -> bytes:
         describe_work(output["work"]),
         _worker_table(run),
         *_shard_tables(output),
-        f"Peak memory: {output['worker_peak_rss_bytes'] / 1e6:,.0f} MB a worker at most, "
-        f"{run['parent_peak_rss_bytes'] / 1e6:,.0f} MB the parent.",
-        "## What ran",
+        f"Peak memory: {output['worker_peak_rss_bytes'] / 1e6:,.0f} MB per worker at most, "
+        f"{run['parent_peak_rss_bytes'] / 1e6:,.0f} MB in the main process.",
+        "## Environment",
         _code(values["command"]),
         _table(("", ""), [*values["machine"].items(), *values["versions"].items()]),
         "The job:",
         _table(("", ""), values["job"].items()),
-        "What decides the rows:",
+        "Settings that determine the rows:",
         _table(("", ""), values["identity"].items()),
-        "Versions that made them:",
+        "Versions that wrote them:",
         _table(("versions", "shards"), output["shards_by_versions"].items()),
     ]
     return ("\n\n".join(part for part in parts if part) + "\n").encode("utf-8", "backslashreplace")
@@ -72,10 +72,10 @@ def describe_shards(run: Mapping[str, Any]) -> str:
         run: values of the run.
     """
     return (
-        f"{run['shards_run']:,} shards run, {run['shards_done_before']:,} were done before, {run['shards_left']:,} are "
-        f"left, {run['shards_superseded']:,} replaced because their input changed, {run['shards_pruned']:,} removed "
-        f"whose input is gone ({run['documents_pruned']:,} documents), {run['shards_orphaned']:,} kept whose input is "
-        f"gone ({run['documents_orphaned']:,} documents)."
+        f"Shards: {run['shards_run']:,} run, {run['shards_done_before']:,} done before, {run['shards_left']:,} left, "
+        f"{run['shards_superseded']:,} replaced because their input changed; of inputs that no longer exist, "
+        f"{run['shards_pruned']:,} removed ({run['documents_pruned']:,} documents) and {run['shards_orphaned']:,} "
+        f"kept ({run['documents_orphaned']:,} documents)."
     )
 
 
@@ -106,7 +106,7 @@ def describe_alarms(values: Mapping[str, Any]) -> list[str]:
     ]
     return [
         f"Alarm: of {density['sources']:,} sources, {' and '.join(kinds)} entities for text like the model's own dev "
-        f"data ({density['dev']['per_1000_words']:,} in 1,000 words). Look at them before you use their rows."
+        f"data ({density['dev']['per_1000_words']:,} per 1,000 words). Inspect them before you use their rows."
     ]
 
 
@@ -117,18 +117,17 @@ def describe_density(density: Mapping[str, Any]) -> str:
         density: values of the densities.
     """
     if density["no_band"]:
-        return f"Densities are not judged: {density['no_band']}."
+        return f"Densities are not compared: {density['no_band']}."
     dev = density["dev"]
     chosen = (
-        " Each sentence of the dev data has an entity, so that running text has fewer: too few are only those below a "
-        "tenth of what they would be otherwise."
+        " Every sentence of the dev data has an entity, so running text has fewer; the lower limit is therefore a "
+        "tenth of what it would be otherwise."
     )
     return (
-        f"On the dev data that its training chose it by, the model found {dev['per_1000_words']:,} entities in 1,000 "
-        f"words ({dev['entities']:,} in {dev['words']:,} words, {dev['blocks']:,} blocks). A source alarms outside of "
-        f"the range given beside it, which is wider for fewer words and so drawn that, of 100 runs over text like "
-        f"the dev data, about {100 * dev['false_alarm_rate']:.0f} has any alarm at most."
-        f"{chosen if dev['selected'] else ''}"
+        f"On the dev data of its training, the model found {dev['per_1000_words']:,} entities per 1,000 words "
+        f"({dev['entities']:,} in {dev['words']:,} words, {dev['blocks']:,} blocks). A source outside its expected "
+        "range raises an alarm. The range is wider for fewer words; of 100 runs over text like the dev data, at most "
+        f"about {100 * dev['false_alarm_rate']:.0f} would raise any alarm.{chosen if dev['selected'] else ''}"
     )
 
 
@@ -141,8 +140,8 @@ def describe_found(found: Mapping[str, Any]) -> str:
     if found["shards_looked_at"] == found["shards"]:
         return ""
     return (
-        f"Texts and scores are those of {found['rows_looked_at']:,} of {found['rows']:,} rows, in "
-        f"{found['shards_looked_at']:,} of {found['shards']:,} shards, chosen by a digest of their names."
+        f"Texts and scores come from a sample: {found['rows_looked_at']:,} of {found['rows']:,} rows, in "
+        f"{found['shards_looked_at']:,} of {found['shards']:,} shards, selected by a digest of their names."
     )
 
 
@@ -154,16 +153,16 @@ def describe_work(work: Mapping[str, Any]) -> str:
     """
     if work["useful_token_share"] is None:
         return ""
-    scored, halved = "The model's tags give the entities, and no span was scored.", work.get("out_of_memory")
+    scored, halved = "The entities come from the model's tags, so no spans were scored.", work.get("out_of_memory")
     if work["scored_share"] is not None:
         scored = (
             f"The model scored {work['scored_candidates']:,} of {work['candidates']:,} candidate spans, "
-            f"{work['scored_share']:.2%}; a gate turns the others away."
+            f"{work['scored_share']:.2%}; the gate discarded the others."
         )
     return (
-        f"{scored} It encoded {work['tokens']:,} tokens of text; "
-        f"{work['useful_token_share']:.1%} of the places in their attention held a token, the others padding."
-        + (f" Memory ran out {halved:,} times, and batches were halved." if halved else "")
+        f"{scored} It encoded {work['tokens']:,} tokens of text; {work['useful_token_share']:.1%} of the positions in "
+        "attention were tokens, the others padding."
+        + (f" Batches were halved {halved:,} times because memory ran out." if halved else "")
     )
 
 
@@ -181,9 +180,9 @@ def _found_parts(found: Mapping[str, Any] | None) -> list[str]:
     )
     bins = found["score_bins"]
     return [
-        "Found most often, of each label:",
+        "Most frequent texts of each label:",
         describe_found(found),
-        _table(("label", "mean score", "texts and how often", "counts too small by up to"), rows),
+        _table(("label", "mean score", "texts and counts", "counts too low by up to"), rows),
         "Scores:",
         _table(
             ("from", "below", "entities"),
@@ -210,9 +209,9 @@ def _density_parts(density: Mapping[str, Any] | None) -> list[str]:
     return [
         "## Density",
         describe_density(density),
-        _table(("source", "words", "entities", "in 1,000 words", "expected", "alarm"), rows),
-        f"And {more:,} sources that are nearer to what is expected." if more else "",
-        f"{density['without_words']:,} sources have no word that was tagged." if density["without_words"] else "",
+        _table(("source", "words", "entities", "per 1,000 words", "expected", "alarm"), rows),
+        f"{more:,} more sources that are closer to their expected range." if more else "",
+        f"{density['without_words']:,} sources have no tagged words." if density["without_words"] else "",
     ]
 
 
@@ -230,13 +229,13 @@ def _worker_table(run: Mapping[str, Any]) -> str:
     heads = ("worker", "shards", "words", "seconds", "words/s")
     lines = _table(heads, (list(worker.values()) for worker in run["workers"]))
     more = run["workers_in_all"] - len(run["workers"])
-    return f"{lines}\n\nAnd {more:,} workers with fewer words." if more else lines
+    return f"{lines}\n\n{more:,} more workers with fewer words." if more else lines
 
 
 def _describe_duplicates(output: Mapping[str, Any]) -> str:
     found = output["duplicate_ids_across_shards"]
     if found["documents"] is None:
-        return f"not looked for among more than {output['duplicate_ids_looked_for_in_up_to_shards']:,} shards"
+        return f"not checked with more than {output['duplicate_ids_looked_for_in_up_to_shards']:,} shards"
     return ", ".join([f"{found['documents']:,}", *map(cell, found["examples"])])
 
 

@@ -101,7 +101,7 @@ def _pace_chart(pace: list[dict[str, float]]) -> Markup | None:
         return None
     # Bars start at 0, unlike a line, so that small changes look small.
     rows = [(f"{each['second']:,.0f}", each["words_per_second"]) for each in pace]
-    return charts.bars(rows, title="Words a second over the run", x="seconds since workers were ready", y="words/s")
+    return charts.bars(rows, title="Words per second during the run", x="seconds since workers were ready", y="words/s")
 
 
 # --- rows of the tables: strings are escaped as hostile text, figures sort as numbers ---
@@ -200,22 +200,26 @@ def _shard_rows(shards: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
 
 def _reason_rows(run: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     why = {
-        "new": "no finished shard was read from these files",
-        "content changed": "their files changed since they were done",
-        "output lost or damaged": "an output file was gone or had another size",
-        "forced": "everything was to be done again",
+        "new": "no finished shard exists for these files",
+        "content changed": "their files changed after they were done",
+        "output lost or damaged": "an output file was missing or had the wrong size",
+        "forced": "--force was set",
     }
     rows = [(f"done: {reason}", count, why.get(reason, "")) for reason, count in run["shards_by_reason"].items()]
     rows += [
         (
             "skipped",
             run["shards_done_before"],
-            "done before, of the same input, model and configuration",
+            "done before with the same input, model and configuration",
         ),
         ("tried again", run["shards_retried"], "an attempt failed"),
         ("replaced", run["shards_superseded"], "their input changed, and their old rows were removed"),
-        ("removed", run["shards_pruned"], f"their input is gone: {run['documents_pruned']:,} documents"),
-        ("kept", run["shards_orphaned"], f"though their input is gone: {run['documents_orphaned']:,} documents"),
+        ("removed", run["shards_pruned"], f"their input no longer exists: {run['documents_pruned']:,} documents"),
+        (
+            "kept",
+            run["shards_orphaned"],
+            f"although their input no longer exists: {run['documents_orphaned']:,} documents",
+        ),
         ("left", run["shards_left"], "the run ended before they were done"),
     ]
     return [row for row in rows if row[1]]

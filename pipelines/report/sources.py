@@ -116,16 +116,16 @@ def dev_density_of(bundle: str, identity: Mapping[str, str]) -> DevDensity | str
     try:
         dev = DevDensity.from_json(read_card_facts(bundle).get("density"))
     except CoreError as error:
-        return f"the model's card can't be read: {error}"
+        return f"cannot read the card of the model: {error}"
     if dev is None:
         return (
-            "the model's bundle does not say how dense entities were in its dev data; "
-            "`spanmarker card BUNDLE --dev DATA` measures it"
+            "the bundle does not contain the entity density of its dev data; `spanmarker card BUNDLE --dev DATA` "
+            "measures it"
         )
     for name in ("decoder", "threshold", "gate"):
         there, here = getattr(dev, name), identity.get(name)
         if there != here:
-            return f"the dev data's density was measured with {name} {there}, and this run's is {here}"
+            return f"the density of the dev data was measured with {name} {there}, but this run uses {here}"
     return dev
 
 

@@ -81,7 +81,7 @@ class Corpus:
             problem: description of the problem.
             more: whether the same corpus can provide more sentences; if not, the remedy is a larger corpus.
         """
-        remedy = "Raise --sentences: the corpus has more." if more else "Name more files, with other documents."
+        remedy = "Raise --sentences: the corpus has more." if more else "Pass more files, with other documents."
         return CoreError("gate.corpus_too_small", problem=problem, read=f"Read: {self.counts()}.", remedy=remedy)
 
 
@@ -119,16 +119,18 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
     model = load(info.path, job.device, gate="off")
     corpus = read_corpus(job, info.config.context, model.packer)
     if (found := len(corpus.parts)) < _LEAST_DOCUMENTS:
-        problem = f"the corpus gave {found} documents with text, and a gate takes {_LEAST_DOCUMENTS} or more"
+        problem = f"the corpus has {found} documents with text, but a gate requires {_LEAST_DOCUMENTS} or more"
         raise corpus.too_small(problem, corpus.more_documents)
-    say(f"Read {corpus.counts()}. The model scores all their spans.")
+    say(f"Read {corpus.counts()}. The model now scores all their spans.")
     dtype = stored_dtype(info.path)
     try:
         fitted = fit_gate(model, Windows.concatenate(corpus.parts), job.target_recall, annotated, dtype, say)
     except CoreError as error:
         if error.code != "gate.too_few_entities":
             raise
-        problem = "the model finds {found} entities in the text kept to measure the gate, which takes {limit} or more"
+        problem = (
+            "the model finds {found} entities in the text held out to measure the gate, which requires {limit} or more"
+        )
         problem = problem.format(**error.values)
         raise corpus.too_small(problem, corpus.more_documents or corpus.more_sentences) from error
     card_facts = read_card_facts(info.path)
@@ -142,7 +144,7 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
         f"{fitted.n_entities:,} entities ({fitted.n_passing / fitted.n_entities:.2%}) in held-out text; "
         f"{monotonic() - began:.0f} s, model {digest[:12]}"
     )
-    say("The gate is off unless it is asked for, as in `spanmarker tag --gate on`: it was not part of the training.")
+    say("The gate was not part of the training, so it is off by default. Turn it on with `spanmarker tag --gate on`.")
 
 
 def read_corpus(job: GateJob, context: Context, packer: Packer) -> Corpus:

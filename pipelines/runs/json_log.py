@@ -77,7 +77,7 @@ class JsonLog(Listener):
             url = absolute(self.path)
             if "://" in url:
                 raise PipelineError(
-                    "output.not_writable", path=self.path, reason="a log grows, which files in a store can't"
+                    "output.not_writable", path=self.path, reason="a log is appended to, which stores do not support"
                 )
             with writing(self.path):
                 os.makedirs(os.path.dirname(url), exist_ok=True)

@@ -92,7 +92,7 @@ class ProgressDisplay(Listener):
             reason: why the attempt failed.
         """
         self._partial.pop(shard, None)
-        self.console.print(f"shard {shard} is tried again: {reason}", markup=False)
+        self.console.print(f"retrying shard {shard}: {reason}", markup=False)
 
     def failed(self, shard: str, reason: str) -> None:
         """Discard the progress of a permanently failed shard.

@@ -101,15 +101,15 @@ def exposition(
     error = end[0] if end else None
     shards = {"run": counts.shards, "skipped": counts.skipped, "failed": getattr(error, "count", 0)}
     metrics = _Gauges(output)
-    metrics.add("run_start_timestamp_seconds", "When the run began.", counts.started_at)
-    metrics.add("run_success", "1 if the run ended well, 0 while it runs or if it did not.", end == (None,))
+    metrics.add("run_start_timestamp_seconds", "Start time of the run.", counts.started_at)
+    metrics.add("run_success", "1 if the run succeeded, 0 if it failed or is still active.", end == (None,))
     metrics.add("run_shards", "Shards of this run: run, done before, failed.", shards, "state")
-    metrics.add("run_retries", "Shards that were tried again.", counts.retries)
+    metrics.add("run_retries", "Retries of shards.", counts.retries)
     metrics.add_rows("run", "finished in this run", counts.counts, counts.reject_codes, counts.labels)
     metrics.add("run_stage_seconds", "Seconds by stage, all workers.", counts.stage_seconds, "stage")
-    metrics.add("run_words_per_second", "Words of finished shards a second.", counts.words_per_second)
+    metrics.add("run_words_per_second", "Words per second in finished shards.", counts.words_per_second)
     if end is not None:
-        metrics.add("run_finish_timestamp_seconds", "When the run ended.", time.time())
+        metrics.add("run_finish_timestamp_seconds", "End time of the run.", time.time())
         metrics.add("run_exit_code", "Exit code of the last run.", exit_code(error))
     if values is not None:
         found = values["output"]

@@ -136,7 +136,7 @@ class _Run:
             compact(output)
             values = describe_run(output, work, self.counts, self.job, identity, started, self.line)
             if (missing := values["this_run"]["shards_left"]) and not self.stopped:
-                reason = f"{missing:,} shards were finished, and their entries are gone"
+                reason = f"the entries of {missing:,} finished shards are missing"
                 raise PipelineError("output.not_readable", path=join(output, "manifest"), reason=reason)
             self.work.end(output, work.plan.names)
             lease.check()  # Counting a large output takes time.
@@ -227,7 +227,7 @@ class _Run:
         rejects, documents = rejects_in(found["counts"]), found["counts"]["documents"]
         if self.limit is not None and self.limit.passed_by(rejects, documents):
             codes = ", ".join(f"{code} {count:,}" for code, count in found["rejects"]["by_code"].items())
-            stopped = f" The run stopped there; {left:,} shards are left." if left else ""
+            stopped = f" The run stopped early; {left:,} shards are left." if left else ""
             raise PipelineError(
                 "rejects.too_many",
                 rejects=rejects,
@@ -273,17 +273,17 @@ class _Run:
         ]
         if run["shards_orphaned"]:
             kept = run["documents_orphaned"]
-            lines.append(f"{kept:,} of the documents are kept from inputs that are gone; --prune removes them")
+            lines.append(f"{kept:,} of the documents are from inputs that no longer exist; --prune removes them")
         if run["shards_pruned"]:
-            lines.append(f"{run['documents_pruned']:,} documents of inputs that are gone were removed")
+            lines.append(f"{run['documents_pruned']:,} documents of inputs that no longer exist were removed")
         if amiss := {code: count for code in CODES if (count := counts.get(f"gold_{code}"))}:
             what = ", ".join(f"{count:,} {code}" for code, count in amiss.items())
-            lines.append(f"Annotations that can't be learned as they are, each in gold_problems: {what}")
+            lines.append(f"Annotations that cannot be learned, listed in gold_problems: {what}")
         if counts["unreadable"]:
             what = "sentences or parts of files" if self.table == ANNOTATED_SAMPLES.name else "files or parts of files"
             lines.append(f"{counts['unreadable']:,} {what} could not be read: see rejects")
         if duplicates := values["output"]["duplicate_ids_across_shards"]["documents"]:
-            lines.append(f"{duplicates:,} documents have the id of another in another shard: see report.md")
+            lines.append(f"{duplicates:,} documents have an id that also occurs in another shard: see report.md")
         lines += describe_alarms(values)
         lines.append(f"Rows: {join(self.output, self.table)}   Report: {join(self.output, 'report.html')}")
         self.console.print("\n".join(lines), markup=False, soft_wrap=True)

@@ -58,13 +58,18 @@ def _training_data(
         settings = job.settings()
         return list(islice(read_annotated(job.train, job.scheme), job.train_sentences)), settings
     if job.train_sentences is not None:
-        raise PipelineError("job.invalid", problems="  train_sentences: prepared windows are taken whole; leave it out")
+        raise PipelineError(
+            "job.invalid", problems="  train_sentences: prepared windows are always used in full: remove it"
+        )
     windows = PreparedWindows(job.train, job.max_misaligned)
     left_open = _left_open(job, windows.packed_as)
     settings = TrainingSettings(**{**job.given, **left_open})
     windows.check(encoder_packer(job.encoder, settings), settings.shown)
     if (inherited := {name: value for name, value in left_open.items() if value != getattr(job, name)}) and not rank():
-        say(f"As {job.train} was prepared: {', '.join(f'{name} {value}' for name, value in inherited.items())}")
+        say(
+            f"Settings of the prepared windows in {job.train}: "
+            f"{', '.join(f'{name} {value}' for name, value in inherited.items())}"
+        )
     return windows, settings
 
 

@@ -88,7 +88,7 @@ class AnnotatedShard(ShardWork[_AnnotatedDocuments]):
         group, samples = batch.group, batch.arrive()
         with self.stats.timed("gold"):
             rows, beyond = with_gold(samples, group.encoded, group.aligned.gold, self.task.entity_max_length)
-        room = f"{self.packing.packer.capacity} tokens of text in a window have no room for its words"
+        room = f"its words do not fit a window of {self.packing.packer.capacity} tokens of text"
         group.aligned.problems.extend(problem(gold.record, "too_many_tokens", room) for gold in beyond)
         labels = rows["gold_label"]
         entities = {"document_id": rows["document_id"].take(pc.list_parent_indices(labels)), "label": labels.flatten()}

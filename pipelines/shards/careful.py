@@ -44,7 +44,7 @@ class Killed(Exception):
     """
 
     def __init__(self, place: int, stage: str, reason: str) -> None:
-        super().__init__(f"it ends the process: {reason}")
+        super().__init__(f"its process ended: {reason}")
         self.place, self.stage = place, stage
 
 
@@ -88,7 +88,7 @@ class CarefulAttempt:
                 return
             except ProcessDied as error:
                 self._alive()
-                reject, left = _without_killer(left, count, _end_of(last), f"reading it ends the process: {error}")
+                reject, left = _without_killer(left, count, _end_of(last), f"the process that read it ended: {error}")
                 yield reject
 
     def sorted_out(

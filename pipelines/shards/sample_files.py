@@ -78,7 +78,7 @@ def read_batches(shard: Shard, task: TagTask, stats: ShardStats) -> Iterator[Pac
     urls = {table.name: table_path(task.samples, table.name, name) for table in SAMPLE_TABLES}
     entry = committed_entry(task.samples, name)
     if entry is None:
-        raise PipelineError("samples.damaged", path=urls[SAMPLES.name], reason="its entry in the manifest is gone")
+        raise PipelineError("samples.damaged", path=urls[SAMPLES.name], reason="its manifest entry is missing")
     with contextlib.ExitStack() as stack:
         with stats.timed("read"):
             samples, inputs = (stack.enter_context(_opened(urls[table], entry.outputs[table])) for table in urls)
@@ -108,10 +108,10 @@ def _opened(url: str, written: Output) -> Iterator[pa.ipc.RecordBatchFileReader]
             if copy is not None:
                 copy.write(block)
         if n_bytes != written.n_bytes:
-            reason = f"it has not the {written.n_bytes:,} bytes that its manifest entry says"
+            reason = f"its size is not the {written.n_bytes:,} bytes in its manifest entry"
             raise PipelineError("samples.damaged", path=url, reason=reason)
         if digest.hexdigest() != written.blake2b:
-            reason = f"its digest is {digest.hexdigest()}, and its manifest entry says {written.blake2b}"
+            reason = f"its digest is {digest.hexdigest()}, but its manifest entry has {written.blake2b}"
             raise PipelineError("samples.damaged", path=url, reason=reason)
         yield pa.ipc.open_file(file if copy is None else copy)
 

@@ -102,7 +102,7 @@ def facts(task: Task) -> dict[str, str]:
         "device": str(model.device),
         "dtype": task.dtype,
         "gate": describe_gate(model.gate_threshold),
-        "batches": f"up to {BATCH_TOKENS[model.device.type]} text tokens, windows of like length together",
+        "batches": f"up to {BATCH_TOKENS[model.device.type]} text tokens, windows of similar length together",
     }
 
 
@@ -190,9 +190,9 @@ def _watched(what: str, seconds: float, n_bytes: int = 0) -> Iterator[None]:
     def watch() -> None:
         while not over.wait(_WATCH_SECONDS):
             if seconds and time.monotonic() - start > seconds:
-                _end(EXIT_STUCK, f"{what} took over {seconds:g} s")
+                _end(EXIT_STUCK, f"{what} took more than {seconds:g} s")
             if n_bytes and (held := rss_bytes()) > n_bytes:
-                _end(EXIT_MEMORY, f"{what}: {held:,} bytes of memory, over {n_bytes:,}")
+                _end(EXIT_MEMORY, f"{what}: {held:,} bytes of memory, limit {n_bytes:,}")
 
     thread = threading.Thread(target=watch, name="watch", daemon=True)
     thread.start()
@@ -204,5 +204,5 @@ def _watched(what: str, seconds: float, n_bytes: int = 0) -> Iterator[None]:
 
 
 def _end(code: int, why: str) -> None:
-    print(f"spanmarker: worker process {os.getpid()} ends itself: {why}", file=sys.stderr, flush=True)
+    print(f"spanmarker: worker process {os.getpid()} is stopping: {why}", file=sys.stderr, flush=True)
     os._exit(code)

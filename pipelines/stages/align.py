@@ -133,7 +133,7 @@ class _Words:
                     first, last = self._of_words(span, row, record)
                 key = (first, last, span.label)
                 if key in seen:
-                    raise _Misfit("duplicate", "it is there twice")
+                    raise _Misfit("duplicate", "it occurs twice")
                 seen.add(key)
                 row = self._row(first)
                 if (end_row := self._row(last)) != row:
@@ -142,9 +142,9 @@ class _Words:
                 start = first - int(self.offsets[row])
                 aligned.sentences[row - row_start].entities.append(Span(start, start + last + 1 - first, span.label))
                 if (length := last + 1 - first) > entity_max_length:
-                    raise _Misfit("too_long", f"it has {length} words, and entity_max_length is {entity_max_length}")
+                    raise _Misfit("too_long", f"it has {length} words, but entity_max_length is {entity_max_length}")
                 if not (self.has_token[first] and self.has_token[last]):
-                    raise _Misfit("no_tokens", "its first or last word has no token, which a marker could point at")
+                    raise _Misfit("no_tokens", "its first or last word has no token for a marker to point at")
                 aligned.gold.append(GoldEntity(first, last, span.label, record))
             except _Misfit as misfit:
                 aligned.problems.append(problem(record, *misfit.args))
@@ -174,7 +174,7 @@ class _Words:
         if last < low or self.ends[last] != span.end:
             faults.append(f"ends {self._where(text, span.end, last, high)}")
         if faults:
-            raise _Misfit("misaligned", f"it {' and '.join(faults)}: move its edges to those of words")
+            raise _Misfit("misaligned", f"it {' and '.join(faults)}: move its start and end to word boundaries")
         return first, last
 
     def _where(self, text: str, at: int, place: int, high: int) -> str:

@@ -35,15 +35,15 @@ def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
             for offset, line, n_bytes in byte_lines(blocks, position, MAX_RECORD_BYTES):
                 position = offset + n_bytes
                 if n_bytes > MAX_RECORD_BYTES + 1:
-                    message = f"the line has {n_bytes:,} bytes, and the limit is {MAX_RECORD_BYTES:,}"
+                    message = f"the line has {n_bytes:,} bytes, but the limit is {MAX_RECORD_BYTES:,}"
                     yield Reject(None, shard.source, offset, "read", "too_large", message, raw_head(line))
                 elif line.strip():
                     yield offset, line
         except DamagedFile as error:
-            message = f"nothing can be read from byte {position:,} (uncompressed) on: {error}"
+            message = f"cannot read anything after byte {position:,} (uncompressed): {error}"
             yield Reject(None, shard.source, position, "read", "damaged_file", message, None, n_documents=0)
     if plain and position < shard.end:
-        message = f"bytes {position:,} to {shard.end - 1:,} can't be read: the file ends before them"
+        message = f"cannot read bytes {position:,} to {shard.end - 1:,}: the file ends before them"
         yield Reject(None, shard.source, position, "read", "damaged_file", message, None, n_documents=0)
 
 

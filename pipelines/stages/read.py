@@ -162,7 +162,7 @@ def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
     if not isinstance(text, (str, bytes)):
         return reject("not_text", f"the text is {type(text).__name__}, not a string")
     if isinstance(text, bytes) and len(text) > MAX_RECORD_BYTES:
-        return reject("too_large", f"the text has over {MAX_RECORD_BYTES:,} bytes, which is the limit")
+        return reject("too_large", f"the text exceeds the limit of {MAX_RECORD_BYTES:,} bytes")
     try:
         text, encoded = (text.decode(), text) if isinstance(text, bytes) else (text, text.encode())
     except UnicodeError as error:
@@ -239,7 +239,7 @@ def _group_rows(
             raise
         reason = str(error)
     row = max(row, start)
-    message = f"rows {row} to {end - 1} can't be read: {reason}"
+    message = f"cannot read rows {row} to {end - 1}: {reason}"
     yield Reject(None, shard.source, row, "read", "unreadable_rows", message, None, n_documents=end - row)
 
 

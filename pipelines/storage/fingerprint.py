@@ -34,7 +34,7 @@ def content_now(shard: Shard, *columns: str) -> str:
             except (pa.ArrowException, OSError, KeyError) as error:
                 if isinstance(error, OSError) and is_storage_error(error):
                     raise
-                return f"no such Parquet file: {error}"
+                return f"not a readable Parquet file: {error}"
         return content.of([(shard.start, shard.end) if shard.format == "jsonl" else _TO_THE_END])
 
 

@@ -264,7 +264,7 @@ class _NumberedLease:
             for number in numbers:
                 self._remove(number)
             return
-        raise PipelineError("output.busy", path=self._folder, holder="several that start at once")
+        raise PipelineError("output.busy", path=self._folder, holder="several runs that start at the same time")
 
     def check(self) -> None:
         """Check that the lease is still held; see `Lease.check`."""

@@ -46,11 +46,11 @@ def use_options(options: Sequence[str]) -> None:
         name, mark, value = option.partition("=")
         protocol, dot, key = name.rpartition(".")
         if not mark:  # Not shown in the error: it may be a value, hence a secret.
-            raise PipelineError("storage.bad_option", option="one without a =", reason="it is no KEY=VALUE")
+            raise PipelineError("storage.bad_option", option="one without a =", reason="it is not KEY=VALUE")
         if not key.isidentifier():
             raise PipelineError("storage.bad_option", option=repr(name), reason="it does not name an option")
         if dot and not is_protocol(protocol):
-            raise PipelineError("storage.bad_option", option=repr(name), reason=f"no store is called {protocol!r}")
+            raise PipelineError("storage.bad_option", option=repr(name), reason=f"{protocol!r} is not a known store")
         try:
             content = json.loads(value)
         except (ValueError, RecursionError):

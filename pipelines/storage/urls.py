@@ -29,8 +29,8 @@ def resolve(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
     protocol, mark, rest = url.partition("://")
     if not mark or url.startswith("/"):
         if (cut := _ONE_SLASH.fullmatch(url)) and is_protocol(cut[1]):
-            remedy = f" Write {cut[1]}://{cut[2]}, as a string: a pathlib.Path takes a slash away."
-            raise PipelineError("url.unusable", url=url, reason="it has one slash too few", remedy=remedy)
+            remedy = f" Pass {cut[1]}://{cut[2]} as a string: pathlib.Path removes a slash."
+            raise PipelineError("url.unusable", url=url, reason="a slash is missing", remedy=remedy)
         return _LOCAL, _local_path(url)
     if protocol in _LOCAL.protocol:
         return _LOCAL, _local_path(rest)

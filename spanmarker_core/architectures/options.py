@@ -37,7 +37,7 @@ def whole(default: int | None, low: int, high: int) -> Any:
     def fits(value: object) -> bool:
         return (value is None and default is None) or (type(value) is int and low <= value <= high)
 
-    return _field(default, fits, f"a whole number from {low} to {high}" + (f", or {NONE}" if default is None else ""))
+    return _field(default, fits, f"an integer from {low} to {high}" + (f", or {NONE}" if default is None else ""))
 
 
 def share(default: float) -> Any:
@@ -46,7 +46,7 @@ def share(default: float) -> Any:
     Args:
         default: value if the option is left out.
     """
-    return _field(default, lambda value: type(value) in (int, float) and 0 <= value < 1, "a number from 0 up to 1")
+    return _field(default, lambda value: type(value) in (int, float) and 0 <= value < 1, "a number from 0 to below 1")
 
 
 def flag(default: bool) -> Any:
@@ -80,8 +80,8 @@ class Options:
     def gate_problem(self) -> str | None:
         """The reason why a gate can't choose the spans to score, or None if it can."""
         if not self.spans or self.output == "tags":
-            return "entities come from tags, and no spans are scored that it could choose from"
-        return "spans see each other, so those that it leaves would score otherwise" if self.joint else None
+            return "entities come from tags, so there are no spans to choose from"
+        return "spans see each other, so removing some changes the scores of the others" if self.joint else None
 
     @property
     def joint(self) -> bool:
@@ -94,7 +94,7 @@ class Options:
         Args:
             pair_layers: top layers in which the two markers of a span attend to each other.
         """
-        return None if self.markers else "there are no markers to pair"
+        return None if self.markers else "the architecture has no markers"
 
     def encoder_problem(self, n_layers: int) -> str | None:
         """Return the reason why these options don't fit an encoder, or None if they do.
@@ -110,10 +110,10 @@ class Options:
     def __post_init__(self) -> None:
         idle = self.idle()
         if unread := {name: value for name, value in self.non_defaults().items() if name in idle}:
-            problems = [f"option {name} is {value}, and {idle[name]}: leave it out" for name, value in unread.items()]
+            problems = [f"option {name} is {value}, but {idle[name]}: remove it" for name, value in unread.items()]
             raise UnusableError("; ".join(problems))
         if self.output == "tags" and self.tags is None:
-            raise UnusableError("output is tags, and there is no head of tags: set tags to softmax or crf")
+            raise UnusableError("output is tags, but the model has no tagging head: set tags to softmax or crf")
 
     def idle(self) -> dict[str, str]:
         """Return the options that have no effect given the values of the others, each with the reason."""
@@ -180,7 +180,7 @@ class SpanMarkerOptions(MarkerOptions):
         """Return `group` unless spans attend to each other: only then does it matter which ones share a sample."""
         if self.joint:
             return {}
-        return {"group": f"no span sees another but with attention {' or '.join(_JOINT)}"}
+        return {"group": f"spans see each other only with attention {' or '.join(_JOINT)}"}
 
     def pairing_problem(self, pair_layers: int) -> str | None:
         """Return a reason for every attention mask except the thesis's.
@@ -194,7 +194,7 @@ class SpanMarkerOptions(MarkerOptions):
         """
         if self.attention == "paired":
             return None
-        return f"it is about where partners see each other with attention paired, and attention is {self.attention}"
+        return f"it applies to attention paired only, but attention is {self.attention}"
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class PLMarkerOptions(MarkerOptions):
         Args:
             pair_layers: top layers in which the two markers of a span attend to each other.
         """
-        return "pl_marker pairs in all layers: take span_marker to save work"
+        return "pl_marker always pairs markers in all layers: use span_marker for speed"
 
 
 @dataclass(frozen=True)
@@ -249,8 +249,8 @@ class SpanNerOptions(Options):
     def idle(self) -> dict[str, str]:
         """Return `word` if the representation has no edges, and `mlp_size` if there is only one layer."""
         of = {
-            "word": (self.representation != "pooling", "representation pooling has no edges"),
-            "mlp_size": (self.mlp_layers > 1, "with mlp_layers 1 there is nothing between"),
+            "word": (self.representation != "pooling", "representation pooling uses no word edges"),
+            "mlp_size": (self.mlp_layers > 1, "mlp_layers 1 has no hidden layer"),
         }
         return {name: reason for name, (there, reason) in of.items() if not there}
 
@@ -311,14 +311,16 @@ class DSpERTOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.lstm % 2:
-            raise UnusableError(f"option lstm is {self.lstm}, and both directions have as many units: take an even one")
+            raise UnusableError(
+                f"option lstm is {self.lstm}, but its units are split evenly between two directions: use an even number"
+            )
 
     def idle(self) -> dict[str, str]:
         """Return dropout rates of layers that don't exist, and `share_weights` if there are no span layers."""
         of = {
-            "lstm_dropout": (self.lstm, "with lstm 0 there is no LSTM"),
-            "ffn_dropout": (self.ffn, "with ffn 0 there is no FFN"),
-            "share_weights": (self.span_layers != 0, "with span_layers 0 there are no layers to share"),
+            "lstm_dropout": (self.lstm, "lstm is 0"),
+            "ffn_dropout": (self.ffn, "ffn is 0"),
+            "share_weights": (self.span_layers != 0, "span_layers is 0"),
         }
         return {name: reason for name, (there, reason) in of.items() if not there}
 
@@ -330,7 +332,7 @@ class DSpERTOptions(Options):
         """
         if self.span_layers is None or self.span_layers <= n_layers:
             return None
-        return f"option span_layers is {self.span_layers}, and the encoder has {n_layers} layers"
+        return f"option span_layers is {self.span_layers}, but the encoder has {n_layers} layers"
 
 
 def read_options(kind: type[Options], values: object) -> Options:
@@ -351,7 +353,7 @@ def read_options(kind: type[Options], values: object) -> Options:
     known = {each.name: each.metadata for each in fields(kind)}
     problems = []
     if unknown := sorted(set(values) - set(known)):
-        problems.append(f"{', '.join(unknown)} is not an option of this architecture: it has {', '.join(known)}")
+        problems.append(f"{', '.join(unknown)} is not an option of this architecture, which has {', '.join(known)}")
     read: dict[str, Any] = {}
     for name in known.keys() & values.keys():
         value = values[name]

@@ -53,7 +53,9 @@ def check_config(config: "ModelConfig") -> None:
     if not isinstance(encoder, dict) or not isinstance(encoder.get("model_type"), str):
         raise UnusableError(f"encoder is {_short(encoder)}, not a transformers config with a model_type")
     if keys := sorted(set(_code_keys(encoder))):
-        raise UnusableError(f"encoder holds {', '.join(keys)}, and a bundle chooses no code, weights or number type")
+        raise UnusableError(
+            f"encoder has {', '.join(keys)}, but a bundle must not select code, weights or a number type"
+        )
     rows = _whole("encoder.vocab_size", encoder.get("vocab_size"), 1)
     positions = _whole("encoder.max_position_embeddings", encoder.get("max_position_embeddings"), 1)
     for name, choices in (("architecture", ARCHITECTURES), ("splitter", SPLITTERS), ("decoder", DECODERS)):
@@ -63,7 +65,7 @@ def check_config(config: "ModelConfig") -> None:
     offset = _whole("position_offset", config.position_offset, 0)
     max_tokens = _whole("max_tokens", config.max_tokens, MIN_WINDOW_TOKENS)
     if max_tokens + offset > positions:
-        raise UnusableError(f"max_tokens is {max_tokens}, and the encoder has {positions - offset} positions")
+        raise UnusableError(f"max_tokens is {max_tokens}, but the encoder has {positions - offset} positions")
     for name in ("prefix", "suffix"):
         ids = getattr(config, name)
         if not isinstance(ids, list):
@@ -77,15 +79,15 @@ def check_config(config: "ModelConfig") -> None:
     check_entity_fits(config.entity_max_length, max_tokens, len(config.prefix) + len(config.suffix))
     _check_threshold(config.threshold, config.labels)
     if options.output == "tags" and config.decoder != "flat.v1":
-        raise UnusableError(f"decoder is {config.decoder}, and entities come from tags, which neither nest nor cross")
+        raise UnusableError(f"decoder is {config.decoder}, but entities come from tags, which cannot nest or cross")
     if config.pair_layers is not None:
         if problem := options.pairing_problem(config.pair_layers):
-            raise UnusableError(f"pair_layers is {_short(config.pair_layers)}, and {problem}")
+            raise UnusableError(f"pair_layers is {_short(config.pair_layers)}, but {problem}")
         layers = encoder.get("num_hidden_layers", encoder.get("n_layers"))
         _whole("pair_layers", config.pair_layers, 0, layers if type(layers) is int else None)
     if config.gate is not None:
         if options.gate_problem:
-            raise UnusableError(f"there is a gate, and {options.gate_problem}")
+            raise UnusableError(f"the model has a gate, but {options.gate_problem}")
         check_gate(config.gate)
     if not isinstance(config.facts, dict):
         raise UnusableError(f"facts is {_short(config.facts)}, not an object")
@@ -97,7 +99,7 @@ def _check_markers(config: "ModelConfig", options: Options, rows: int) -> None:
         if options.markers:
             _whole(name, value, 0, rows - 1)
         elif value is not None:
-            raise UnusableError(f"{name} is {_short(value)}, and {config.architecture} has no markers")
+            raise UnusableError(f"{name} is {_short(value)}, but {config.architecture} has no markers")
     if options.markers and config.start_marker_id == config.end_marker_id:
         raise UnusableError(f"start_marker_id and end_marker_id are both {config.start_marker_id}")
 
@@ -141,7 +143,7 @@ def check_gate(gate: object) -> None:
         UnusableError: a field is invalid; names the field and its value.
     """
     if not isinstance(gate, dict) or set(gate) - {"ends"} != {"trained", "width", "threshold", "curve"}:
-        raise UnusableError(f"gate is {_short(gate)}, not an object of trained, width, threshold and curve")
+        raise UnusableError(f"gate is {_short(gate)}, not an object with trained, width, threshold and curve")
     if gate["trained"] not in GATE_KINDS:
         raise UnusableError(f"gate.trained {_short(gate['trained'])} is not one of {', '.join(GATE_KINDS)}")
     _whole("gate.width", gate["width"], 1, 1 << 16)
@@ -191,7 +193,7 @@ def check_vocabulary(tokenizer: Tokenizer, rows: int) -> int:
     ids = tokenizer.get_vocab(with_added_tokens=True).values()
     if not ids or max(ids) >= rows:
         found = f"ids up to {max(ids)}" if ids else "no tokens"
-        raise UnusableError(f"the tokenizer has {found}, and the encoder has embeddings for ids up to {rows - 1}")
+        raise UnusableError(f"the tokenizer has {found}, but the encoder has embeddings for ids up to {rows - 1}")
     return len(ids)
 
 
@@ -229,7 +231,7 @@ def _check_labels(labels: object, outside: object) -> None:
             raise UnusableError(f"label {label!r}: {problem}")
     if len(set(labels)) < len(labels):
         twice = sorted(label for label, count in Counter(labels).items() if count > 1)
-        raise UnusableError(f"labels holds {', '.join(twice)} more than once")
+        raise UnusableError(f"labels contains {', '.join(twice)} more than once")
     if outside not in labels:
         raise CoreError("checkpoint.no_outside_label", labels=", ".join(labels))
 
@@ -244,7 +246,7 @@ def _check_threshold(threshold: Any, labels: list[str]) -> None:
 def _whole(name: str, value: object, low: int, high: int | None = None) -> int:
     if type(value) is not int or value < low or (high is not None and value > high):
         limit = f"from {low} to {high}" if high is not None else f"of {low} or more"
-        raise UnusableError(f"{name} is {_short(value)}, not a whole number {limit}")
+        raise UnusableError(f"{name} is {_short(value)}, not an integer {limit}")
     return value
 
 

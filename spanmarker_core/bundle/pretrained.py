@@ -34,7 +34,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise UnusableError(f"{path.name} can't be read ({error})") from error
+        raise UnusableError(f"cannot read {path.name} ({error})") from error
     if not isinstance(values, dict):
         raise UnusableError(f"{path.name} is not a JSON object")
     return values
@@ -55,7 +55,7 @@ def weight_files(folder: Path, name: str) -> list[Path]:
     if index.is_file():
         where = read_json(index).get("weight_map")
         if not isinstance(where, dict) or not all(isinstance(file, str) for file in where.values()):
-            raise UnusableError(f"{index.name} has no weight_map from weights to files")
+            raise UnusableError(f"{index.name} has no weight_map that maps weights to files")
         names = set(where.values())
         for file in names:
             if Path(file).name != file:
@@ -75,7 +75,7 @@ def encoder_config(values: Mapping[str, Any]) -> PretrainedConfig:
     """
     values = without_code(values)
     model_type = values.pop("model_type", None)
-    with wrap_errors(f"the encoder's config (model_type {model_type!r}) can't be used"):
+    with wrap_errors(f"cannot use the encoder's config (model_type {model_type!r})"):
         return AutoConfig.for_model(model_type, **values)
 
 
@@ -91,7 +91,7 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
         UnusableError: it can't be read, or its files are missing.
         CoreError: `encoder.no_fast_tokenizer`.
     """
-    with quiet_transformers(), wrap_errors("its tokenizer can't be read"):
+    with quiet_transformers(), wrap_errors("cannot read its tokenizer"):
         # RoBERTa's vocabulary marks words by the space before them, which a list of words doesn't have.
         wrapped = AutoTokenizer.from_pretrained(
             folder, add_prefix_space=True, trust_remote_code=False, local_files_only=True
@@ -136,7 +136,7 @@ def put_spaces_before_words(tokenizer: Tokenizer) -> None:
     for part in byte_level:
         part.add_prefix_space = True
     if read(listed) != after_spaces:
-        raise UnusableError("its byte-level tokenizer can't read a list of words as it reads words after spaces")
+        raise UnusableError("its byte-level tokenizer cannot treat the words of a list like words after a space")
 
 
 def _parts(pre_tokenizer: pre_tokenizers.PreTokenizer | None) -> Iterator[pre_tokenizers.PreTokenizer]:

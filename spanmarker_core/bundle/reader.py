@@ -52,16 +52,16 @@ def read_config(text: str, path: str) -> ModelConfig:
         values = _json_object(text)
         version = values.get("format_version")
         if type(version) is not int or version < 1:
-            raise UnusableError(f"format_version is {version!r}, so it is not a bundle's config")
+            raise UnusableError(f"format_version is {version!r}, which is not the config of a bundle")
         if version > FORMAT_VERSION:
             raise CoreError("bundle.format_too_new", path=path, found=version, limit=FORMAT_VERSION)
         if unknown := sorted(set(values) - {f.name for f in fields(ModelConfig)}):
-            raise UnusableError(f"unknown keys {', '.join(unknown)}")
+            raise UnusableError(f"it has unknown keys: {', '.join(unknown)}")
         required = {f.name for f in fields(ModelConfig) if f.default is MISSING and f.default_factory is MISSING}
         if missing := sorted(required - set(values)):
             raise UnusableError(f"it lacks {', '.join(missing)}")
         if newer := sorted(name for name in values if _SINCE.get(name, 1) > version):
-            raise UnusableError(f"format_version is {version}, and it holds {', '.join(newer)} of a later one")
+            raise UnusableError(f"format_version is {version}, but {', '.join(newer)} belongs to a later version")
         context = read_context(values.pop("context", {}))
         config = ModelConfig(context=context, **{**values, "format_version": FORMAT_VERSION})
         check_config(config)

@@ -41,10 +41,10 @@ def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     Raises:
         UnusableError: the header can't be read.
     """
-    with wrap_errors("it can't be read as weights"), path.open("rb") as file:
+    with wrap_errors("it does not contain weights"), path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > min(_MAX_HEADER, path.stat().st_size):
-            raise UnusableError(f"it can't be read as weights (its header has {length:,} bytes)")
+            raise UnusableError(f"it does not contain weights (its header has {length:,} bytes)")
         header = json.loads(file.read(length))
         return {name: tuple(map(int, entry["shape"])) for name, entry in header.items() if name != "__metadata__"}
 
@@ -63,7 +63,7 @@ def check_sizes(config: "ModelConfig", shapes: Shapes) -> None:
     longest = max((size for shape in shapes.values() for size in shape), default=0)
     rows = {shape[0] for shape in shapes.values() if len(shape) == 2}
     if encoder["vocab_size"] not in rows:
-        raise UnusableError(f"encoder.vocab_size is {encoder['vocab_size']}, and no weight has as many rows")
+        raise UnusableError(f"encoder.vocab_size is {encoder['vocab_size']}, but no weight has this number of rows")
     limits = dict.fromkeys(_WIDTHS, longest) | dict.fromkeys(_LAYERS, len(shapes))
     # Models with rotary positions don't have weights for them.
     if positions := [shape[0] for name, shape in shapes.items() if "position_embeddings" in name and len(shape) == 2]:
@@ -71,14 +71,14 @@ def check_sizes(config: "ModelConfig", shapes: Shapes) -> None:
     limits["num_labels"] = longest
     classes = shapes.get("classifier.weight", (longest,))[0]
     if len(config.labels) > classes:
-        raise UnusableError(f"there are {len(config.labels):,} labels, and the weights are for {classes:,} at most")
+        raise UnusableError(f"the config has {len(config.labels):,} labels, but the weights allow at most {classes:,}")
     if config.entity_max_length > max(longest, _MAX_LENGTH):
         limit = max(longest, _MAX_LENGTH)
-        raise UnusableError(f"entity_max_length is {config.entity_max_length}, and the weights are for {limit} at most")
+        raise UnusableError(f"entity_max_length is {config.entity_max_length}, but the weights allow at most {limit}")
     for name, value in _numbers(encoder):
         limit = limits.get(name, max(longest, _MAX_NUMBER))
         if value > limit:
-            raise UnusableError(f"encoder.{name} is {value}, and the weights are for {limit} at most")
+            raise UnusableError(f"encoder.{name} is {value}, but the weights allow at most {limit}")
 
 
 def _numbers(values: object, name: str = "") -> Iterator[tuple[str, int]]:
@@ -117,7 +117,7 @@ def no_more_weights(shapes: Shapes, path: str | Path) -> Iterator[None]:
             return
         weights, numbers = weights - 1, numbers - weight.numel()
         if weights < 0 or numbers < 0:
-            problem = f"the config describes a larger network than the {len(shapes):,} weights are of"
+            problem = f"the config describes a network larger than the {len(shapes):,} stored weights"
             raise CoreError("bundle.weights_mismatch", path=path, problem=problem)
 
     hook = register_module_parameter_registration_hook(count)

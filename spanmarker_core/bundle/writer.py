@@ -33,7 +33,7 @@ def check_output(path: str | Path) -> None:
         CoreError: `bundle.output_exists`, `bundle.output_not_writable`.
     """
     if "://" in str(path) and not str(path).startswith("/"):
-        raise CoreError("bundle.output_not_writable", path=path, reason="bundles are written to local folders")
+        raise CoreError("bundle.output_not_writable", path=path, reason="bundles are written to local folders only")
     path = Path(path)
     made: list[Path] = []
     try:

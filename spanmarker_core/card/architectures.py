@@ -78,31 +78,31 @@ _DSPERT = Paper(
 }""",
 )
 
-_EVERY_RUN = "every run of up to {limit} words is classified "
-_TAGS = "every word gets a tag, and the runs of tags are the entities"
+_EVERY_RUN = "every span of up to {limit} words is classified "
+_TAGS = "every word gets a tag, and consecutive tags form the entities"
 #: Attention between markers and text, where it differs from the thesis.
 _SEEN = {
-    "text_to_markers": "through a pair of markers that see the text and are seen by it",
-    "all_markers": "through a pair of markers that see the text and all other markers",
+    "text_to_markers": "with a pair of markers that see the text and are seen by it",
+    "all_markers": "with a pair of markers that see the text and all other markers",
 }
 #: Kind, method and source of each architecture.
 _KINDS = {
     "span_marker": (
         "span-marker",
-        _EVERY_RUN + "through a pair of markers that see the text and are not seen by it",
+        _EVERY_RUN + "with a pair of markers that see the text but are not seen by it",
         _SPAN_MARKER,
     ),
     "pl_marker": (
         "PL-Marker",
-        _EVERY_RUN + "through a pair of levitated markers, packed in groups with a copy of the text each",
+        _EVERY_RUN + "with a pair of levitated markers, packed in groups that each have a copy of the text",
         _PL_MARKER,
     ),
-    "span_ner": ("SpanNER", _EVERY_RUN + "by the states of its words and its length", _SPAN_NER),
-    "bl_ner": ("bundling-learning", _EVERY_RUN + "by the states of its words and its length", _BUNDLING),
+    "span_ner": ("SpanNER", _EVERY_RUN + "from the states of its words and its length", _SPAN_NER),
+    "bl_ner": ("bundling-learning", _EVERY_RUN + "from the states of its words and its length", _BUNDLING),
     "seq_ner": ("sequence-labelling", _TAGS, _BUNDLING),
     "dspert": (
         "DSpERT",
-        _EVERY_RUN + "by a state of its own, made layer by layer from the states of its tokens",
+        _EVERY_RUN + "from its own state, built layer by layer from the states of its tokens",
         _DSPERT,
     ),
 }
@@ -136,13 +136,13 @@ def method_of(config: ModelConfig) -> str:
     name, options = config.architecture.partition(".")[0], options_of(config.architecture, config.options)
     _, how, _ = _KINDS[name]
     if options.output == "tags":
-        how = _TAGS + (", learned together with spans of up to {limit} words" if options.spans else "")
+        how = _TAGS + (", trained together with spans of up to {limit} words" if options.spans else "")
     elif name == "span_marker":
         how = _EVERY_RUN + _SEEN.get(getattr(options, "attention", ""), how.removeprefix(_EVERY_RUN))
     elif name == "dspert" and getattr(options, "span_layers", None) == 0:
-        how = _EVERY_RUN + "by an aggregate of the states of its tokens"
+        how = _EVERY_RUN + "from an aggregate of the states of its tokens"
     if options.output == "spans" and options.tags is not None:
-        how += "; tags of words were learned with it"
+        how += "; word tags were trained together with it"
     return how.format(limit=config.entity_max_length)
 
 

@@ -36,7 +36,7 @@ _POINTS, _LABELS, _FEW = 8, 200, 50
 _HEADS = {
     "threshold": "threshold",
     "kept": "spans kept",
-    "recall_of_model": "of the ungated model's entities",
+    "recall_of_model": "of the entities of the ungated model",
     "recall_of_gold": "of gold entities",
     "f1": "F1",
 }
@@ -177,7 +177,9 @@ def _context(config: ModelConfig) -> str:
     if context.policy == "sentence":
         return "sentence: each sentence alone"
     if context.policy == "block":
-        return "block: sentences fill a window and are tagged together, with a margin of context around them"
+        return (
+            "block: consecutive sentences fill a window and are tagged together, with a margin of context around them"
+        )
     return f"{context.policy}: previous {_limit(context.max_prev)}, next {_limit(context.max_next)}"
 
 
@@ -188,11 +190,11 @@ def _limit(limit: int | None) -> str:
 def _score_threshold(config: ModelConfig) -> str:
     """Describe the minimum score of an entity."""
     if config.threshold is None:
-        all_of = "all that the tags make up" if config.gives_tags else "a span is an entity if its best label is not O"
+        all_of = "all entities from the tags" if config.gives_tags else "a span is an entity if its best label is not O"
         return f"none: {all_of}"
     if isinstance(config.threshold, dict):
         return ", ".join(f"{one_line(label, 120)} {value:g}" for label, value in config.threshold.items())
-    return f"{config.threshold:g}, {'of what the tags make up' if config.gives_tags else 'whatever O scores'}"
+    return f"{config.threshold:g}, {'for entities from tags' if config.gives_tags else 'regardless of the score of O'}"
 
 
 def _pairing(config: ModelConfig) -> str | None:
@@ -200,7 +202,7 @@ def _pairing(config: ModelConfig) -> str | None:
     if not options.markers or options.output == "tags":
         return None
     if (attention := getattr(options, "attention", "paired")) != "paired":
-        return f"as attention {attention} has it"
+        return f"as defined by attention {attention}"
     if config.pair_layers is None:
         return "in all layers"
     return {0: "in no layer", 1: "in the top layer only"}.get(
@@ -217,7 +219,7 @@ def _gate_reads(config: ModelConfig) -> str:
 def _gate_in_short(config: ModelConfig) -> str:
     if config.gate is None:
         return "none"
-    return "trained with the model; on" if config.gated else "fitted to the finished model; off unless asked for"
+    return "trained with the model; on" if config.gated else "fitted to the finished model; off by default"
 
 
 def _metrics(data: DataSummary | None) -> dict[str, tuple[str, ...]]:

@@ -34,9 +34,9 @@ def curve_svg(gate: Mapping[str, Any]) -> str:
     found = [share for each in series for _, share in each.points]
     return lines_file(
         series,
-        title="What the gate keeps",
+        title="Spans and entities kept by the gate",
         x="share of candidate spans kept",
-        y="share found",
+        y="recall or F1",
         low=(
             min((point["kept"] for point in points), default=0.01) * 0.9,
             min(0.95, math.floor(min(found, default=0.9) * 20) / 20),
@@ -49,5 +49,5 @@ def _mark(point: Mapping[str, float]) -> tuple[float, str] | None:
     found = next((point[column] for column in _COLUMNS if column in point), None)
     if found is None:
         return None
-    words = f"threshold {point['threshold']:g}: {100 * point['kept']:.3g} % of the spans, {found:.1%} found"
+    words = f"threshold {point['threshold']:g}: {100 * point['kept']:.3g} % of the spans, {found:.1%} of the entities"
     return point["kept"], words

@@ -71,7 +71,7 @@ def conll_records(
     for start_line, rows in _blocks(file, token_column, tag_column):
         if rows is None:
             if document >= 0 and not has_documents:
-                problem = f"{DOCUMENT_START} in a file that doesn't begin with one: put one before the first word"
+                problem = f"{DOCUMENT_START} in a file that does not begin with it: add one before the first word"
                 yield start_line, BadRecord(start_line, problem)
                 continue
             has_documents = True
@@ -116,7 +116,7 @@ def _blocks(
         problem = _columns_problem(columns, n_columns, token_column, tag_column)
         # A file with CR line ends is a single line, which could look like a word with many columns.
         if "\r" in text:
-            problem = "it holds a carriage return: end lines with LF or CRLF"
+            problem = "it contains a carriage return: end lines with LF or CRLF"
         if not in_sentence:
             start_line = line
         if problem:
@@ -129,17 +129,17 @@ def _blocks(
 
 def _columns_problem(columns: list[str], n_columns: int, token_column: int, tag_column: int) -> str | None:
     if not columns[0]:
-        return "it begins with a blank, so its token is missing or is white space"
+        return "it begins with a blank, so the token is missing or is white space"
     if len(columns) != n_columns:
         return (
-            f"it has {len(columns)} columns and the first word's line has {n_columns}: "
-            f"a tag is missing, or a token holds a blank"
+            f"it has {len(columns)} columns, but the line of the first word has {n_columns}: a tag is missing, or a "
+            "token contains a blank"
         )
     for name, column in (("token_column", token_column), ("tag_column", tag_column)):
         if not -n_columns <= column < n_columns:
-            return f"it has {n_columns} columns, so none is {name} {column}"
+            return f"it has {n_columns} columns, but {name} is {column}"
     if token_column % n_columns == tag_column % n_columns:
-        return f"it has {n_columns} columns: token_column {token_column} and tag_column {tag_column} are one"
+        return f"token_column {token_column} and tag_column {tag_column} are the same column of {n_columns}"
     return None
 
 

@@ -65,7 +65,7 @@ def dataset_records(path: str | Path, scheme: str | None = None) -> Iterator[Sen
         raise CoreError(
             "data.bad_dataset",
             path=path,
-            problem="it holds several splits: name the folder of one, as in train/",
+            problem="it contains several splits: pass the folder of one, such as train/",
         )
     dataset = _load(path)
     columns = dataset.features
@@ -75,7 +75,7 @@ def dataset_records(path: str | Path, scheme: str | None = None) -> Iterator[Sen
     source = _annotation_column(path, set(columns), scheme)
     ids = [name for name in ("document_id", "sentence_id") if name in columns]
     if len(ids) == 1:
-        problem = f"it has {ids[0]} alone: give document_id and sentence_id, or neither"
+        problem = f"it has {ids[0]} only: add both document_id and sentence_id, or neither"
         raise CoreError("data.bad_dataset", path=path, problem=problem)
     names = _names(path, columns[source], source)
     return _read(dataset.select_columns(["tokens", source, *ids]), scheme, names)
@@ -90,7 +90,7 @@ def _load(path: Path) -> Any:
     except IndexError as error:  # `datasets` does not write a table for a data set without rows, then fails to find it
         raise CoreError("data.empty", path=path) from error
     except (OSError, ValueError, KeyError) as error:
-        problem = f"`datasets` can't load it ({error})"
+        problem = f"`datasets` cannot load it ({error})"
         raise CoreError("data.bad_dataset", path=path, problem=problem) from error
 
 
@@ -118,7 +118,7 @@ def _names(path: Path, feature: Any, source: str) -> list[str] | None:
         item = item["label"]
     names = getattr(item, "names", None)
     if names is None and getattr(item, "dtype", None) not in ("string", "large_string"):
-        problem = f"the labels of {source} are {item}, neither strings nor a ClassLabel with names: cast the column"
+        problem = f"the labels of {source} are {item}, not strings or a ClassLabel with names: cast the column"
         raise CoreError("data.bad_dataset", path=path, problem=problem)
     return names
 
@@ -169,7 +169,7 @@ def _sentence(
 
 def _from_tags(tags: list[Any] | None, n_words: int, scheme: str, names: list[str] | None) -> list[Span]:
     if tags is None or len(tags) != n_words:
-        raise RecordProblem(f"it has {n_words} tokens and {len(tags or [])} tags")
+        raise RecordProblem(f"it has {n_words} tokens but {len(tags or [])} tags")
     return tags_to_spans([_name(tag, names) for tag in tags], scheme)
 
 

@@ -59,7 +59,7 @@ def numbered_lines(file: Iterable[bytes]) -> Iterator[tuple[int, str | BadRecord
         try:
             yield number, raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            problem = f"byte {error.start} (0x{raw[error.start]:02x}) is not UTF-8: convert the file"
+            problem = f"byte {error.start} (0x{raw[error.start]:02x}) is not UTF-8: convert the file to UTF-8"
             yield number, BadRecord(number, problem)
 
 

@@ -42,4 +42,4 @@ def read_parquet(path: str | Path) -> Iterator[Sentence]:
     except RecordProblem as error:
         raise CoreError("data.bad_row", path=path, row=row, problem=str(error)) from error
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise CoreError("data.bad_dataset", path=path, problem=f"it can't be read ({error})") from error
+        raise CoreError("data.bad_dataset", path=path, problem=f"cannot read it ({error})") from error

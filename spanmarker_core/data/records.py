@@ -92,9 +92,9 @@ def word_problem(word: object) -> str | None:
     if not isinstance(word, str):
         return f"is {_kind(word)}, not a string"
     if not word or word.isspace():
-        return f"is blank ({word!r}): drop it, and move the entities after it"
+        return f"is blank ({word!r}): remove it, and shift the entities after it"
     if not word.isascii() and not _encodes(word):
-        return f"({word!r}) holds half a surrogate pair, which is not text"
+        return f"({word!r}) contains an unpaired surrogate, which is not valid text"
     return None
 
 
@@ -111,12 +111,12 @@ def check_annotation(start: object, end: object, label: object) -> Span:
     """
     # isinstance would accept a bool as an int, but `"start": true` is not a word number.
     if type(start) is not int or type(end) is not int:
-        raise RecordProblem(f"start {start!r} and end {end!r} are not both whole numbers")
+        raise RecordProblem(f"start {start!r} and end {end!r} are not both integers")
     if not all(-_INT64 <= number < _INT64 for number in (start, end)):
-        raise RecordProblem("start or end is a number of more than 64 bits")
+        raise RecordProblem("start or end exceeds 64 bits")
     problem = label_problem(label)
     if problem:
-        raise RecordProblem(f"label {label!r} can't be used: {problem}")
+        raise RecordProblem(f"cannot use label {label!r}: {problem}")
     return Span(start, end, str(label))
 
 
@@ -131,8 +131,8 @@ def range_problem(span: Span, n_items: int, unit: str) -> str | None:
     if 0 <= span.start < span.end <= n_items:
         return None
     return (
-        f"start {span.start} and end {span.end} do not fit {n_items} {unit}s: expected "
-        f"0 <= start < end <= {n_items}, as end is one past the last {unit}"
+        f"start {span.start} and end {span.end} do not fit {n_items} {unit}s: expected 0 <= start < end <= {n_items}, "
+        "with an exclusive end"
     )
 
 
@@ -182,7 +182,7 @@ def check_distinct(entities: Sequence[Span]) -> None:
     seen: set[Span] = set()
     for entity in entities:
         if entity in seen:
-            raise RecordProblem(f"{entity} is there twice")
+            raise RecordProblem(f"{entity} occurs twice")
         seen.add(entity)
 
 
@@ -209,15 +209,16 @@ class DocumentOrder:
             RecordProblem: an id is invalid or out of order.
         """
         if not isinstance(document_id, str) or not document_id:
-            raise RecordProblem(f"document_id {document_id!r} is not a string that names a document")
+            raise RecordProblem(f"document_id {document_id!r} is not a non-empty string")
         if not document_id.isascii() and not _encodes(document_id):
-            raise RecordProblem(f"document_id {document_id!r} holds half a surrogate pair, which is not text")
+            raise RecordProblem(f"document_id {document_id!r} contains an unpaired surrogate, which is not valid text")
         if type(sentence_id) is not int or not 0 <= sentence_id <= _MAX_SENTENCE_ID:
-            raise RecordProblem(f"sentence_id {sentence_id!r} is not a whole number from 0 to {_MAX_SENTENCE_ID}")
+            raise RecordProblem(f"sentence_id {sentence_id!r} is not an integer from 0 to {_MAX_SENTENCE_ID}")
         if document_id != self._document:
             if document_id in self._ended:
                 raise RecordProblem(
-                    f"document {document_id!r} goes on after another began: keep its sentences together"
+                    f"document {document_id!r} continues after another document began: keep the sentences of a "
+                    "document together"
                 )
             if self._document is not None:
                 self._ended.add(self._document)
@@ -226,8 +227,8 @@ class DocumentOrder:
             raise RecordProblem(f"document {document_id!r} has sentence {sentence_id} twice")
         elif sentence_id < self._sentence:
             raise RecordProblem(
-                f"document {document_id!r} has sentence {sentence_id} after sentence {self._sentence}: "
-                f"number its sentences in rising order, each once"
+                f"document {document_id!r} has sentence {sentence_id} after sentence {self._sentence}: number the "
+                "sentences in ascending order, each once"
             )
         self._sentence = sentence_id
         return document_id, sentence_id

@@ -57,8 +57,8 @@ def _confusion(confusion: Mapping[str, Any]) -> list[str]:
     return [
         "## Confusion between labels",
         "",
-        "Rows are gold, columns predictions of the same words."
-        + (f" {left_out:,} less frequent labels are left out." if left_out else ""),
+        "Rows are gold labels, columns the labels predicted for the same words."
+        + (f" {left_out:,} less frequent labels are omitted." if left_out else ""),
         "",
         *table(
             ["", *names],
@@ -88,7 +88,7 @@ def _attributes(attributes: Mapping[str, Any]) -> list[str]:
         if name == "conventions":
             continue
         if "missing" in each:
-            missing.append(f"{name}: not measured, {each['missing']}.")
+            missing.append(f"{name}: not measured, because {each['missing']}.")
             continue
         cells = [f"{percent(b['f1'])} ({b['interval']}; {b['support']:,})" for b in each["buckets"]]
         rows.append([f"{name}: {each['words']}", *cells])
@@ -98,7 +98,7 @@ def _attributes(attributes: Mapping[str, Any]) -> list[str]:
 def _forms(details: Mapping[str, Any]) -> list[str]:
     unknown, forms = details["unknown_words"], details["surface_forms"]
     if "missing" in unknown:
-        return ["## Seen and unseen", "", f"Not measured, {unknown['missing']}."]
+        return ["## Seen and unseen", "", f"Not measured, because {unknown['missing']}."]
     return [
         *_groups("Seen and unseen", "surface form in training", forms),
         "",
@@ -123,7 +123,7 @@ def _calibration(calibration: Mapping[str, Any]) -> list[str]:
 
 
 def _threshold(curve: Mapping[str, Any]) -> list[str]:
-    named = [("as chosen: " + curve["chosen"]["words"], curve["chosen"])]
+    named = [("as configured: " + curve["chosen"]["words"], curve["chosen"])]
     best = curve["best_on_this_data"]
     named.append((f"best on this data: {best['threshold']:g}", best))
     rows = [[name, *map(percent, (each["precision"], each["recall"], each["f1"]))] for name, each in named]
@@ -132,9 +132,9 @@ def _threshold(curve: Mapping[str, Any]) -> list[str]:
         "",
         *table(["", "precision %", "recall %", "F1 %"], rows),
         "",
-        "Choose a threshold on development data: the best one here is no result to report.",
+        "Choose a threshold on development data. Do not report the best one here as a result.",
         *(
-            ["The model decides by tags: a threshold only drops entities, and a lower one finds no others."]
+            ["The model predicts tags, so a threshold only removes entities; a lower one adds none."]
             if curve["by_tags"]
             else []
         ),
@@ -155,8 +155,8 @@ def _cross_checks(checks: Mapping[str, Any]) -> list[str]:
     if strict["gold_left_out"] or strict["predicted_left_out"]:
         lines += [
             "",
-            f"Tags hold no overlaps: {strict['gold_left_out']:,} gold entities and "
-            f"{strict['predicted_left_out']:,} predictions are left out of the last two lines.",
+            f"Tags cannot overlap, so the last two lines omit {strict['gold_left_out']:,} gold entities and "
+            f"{strict['predicted_left_out']:,} predictions.",
         ]
     return lines
 

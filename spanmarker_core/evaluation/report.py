@@ -59,7 +59,7 @@ def to_markdown(result: EvaluationResult, facts: Mapping[str, object]) -> str:
     unreachable = result.micro.support - result.micro.reachable
     if unreachable:
         lines += [
-            f"Gold entities longer than the model can give, counted as missed: {unreachable:,}.",
+            f"Gold entities that exceed entity_max_length and count as missed: {unreachable:,}.",
             "",
         ]
     if result.flat_ceiling < result.micro.ceiling:

@@ -62,7 +62,7 @@ def to_int8(encoder: nn.Module, device: torch.device) -> None:
         CoreError: `device.no_int8`.
     """
     if device.type != "cpu":
-        raise CoreError("device.no_int8", device=device, reason="it is offered on CPUs only")
+        raise CoreError("device.no_int8", device=device, reason="int8 is available on CPUs only")
     try:
         torch._int_mm(torch.ones(1, 8, dtype=torch.int8), torch.ones(8, 8, dtype=torch.int8))
     except (RuntimeError, AttributeError) as error:

@@ -48,7 +48,7 @@ def load_network(
     with as_core_error("bundle.bad_config", path=path), no_more_weights(shapes, path):
         network = build_network(info.config)
     check_shapes({name: tuple(weight.shape) for name, weight in network.state_dict().items()}, shapes, path)
-    with as_core_error("bundle.bad_file", path=path, file=WEIGHTS), wrap_errors("it can't be read as weights"):
+    with as_core_error("bundle.bad_file", path=path, file=WEIGHTS), wrap_errors("it does not contain weights"):
         weights = load_file(info.path / WEIGHTS)
     if bad := not_finite(weights):
         raise CoreError("bundle.nan_weight", path=path, name=bad[0], count=bad[1])
@@ -69,7 +69,7 @@ def build_network(config: ModelConfig) -> SpanNetwork:
         UnusableError: transformers rejects the encoder's config; with its message.
         CoreError: `encoder.no_position_ids`.
     """
-    with wrap_errors("its encoder can't be built"):
+    with wrap_errors("cannot build its encoder"):
         network: SpanNetwork = architecture(config.architecture).from_config(config)
         return network
 

@@ -216,7 +216,7 @@ class SpanMarkerComponent:
         self.counts["entities"] += len(entities)
         self.counts["not_in_ents"] += len(spans) - len(ours)
         if off and not self.counts["not_on_tokens"]:
-            done = "grew to the tokens' edges" if self._alignment == "expand" else "are in no Span"
+            done = "were extended to token edges" if self._alignment == "expand" else "have no Span"
             warnings.warn(CoreWarning("spacy.not_on_tokens", count=off, total=len(entities), done=done), stacklevel=2)
         self.counts["not_on_tokens"] += off
 

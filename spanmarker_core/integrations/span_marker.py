@@ -70,14 +70,14 @@ def _read_checkpoint(source: Path) -> tuple[ModelConfig, nn.Module, Tokenizer]:
     labels = _labels(values, len(weights["classifier.weight"]))
     tokenizer = _read_tokenizer(source, values["encoder"].get("model_type"))
     config = _config(source, values, labels, tokenizer, _embedding_rows(weights))
-    with wrap_errors("its encoder can't be built"):
+    with wrap_errors("cannot build its encoder"):
         network = SpanMarkerModel.from_config(config)
     expected = network.state_dict()
     # Poolers and buffers of older transformers are not part of the model.
     if missing := sorted(name for name in expected if name not in weights):
         raise UnusableError(f"it lacks weights {', '.join(missing[:5])}")
     if other := sorted(name for name, weight in expected.items() if weight.shape != weights[name].shape):
-        raise UnusableError(f"its weights have other shapes than its config says: {', '.join(other[:5])}")
+        raise UnusableError(f"the shapes of these weights do not match its config: {', '.join(other[:5])}")
     network.load_state_dict({name: weights[name] for name in expected})
     check_states(network, tokenizer, config.prefix, config.suffix)
     return config, network, tokenizer
@@ -91,10 +91,10 @@ def _config(
         raise UnusableError("its tokenizer has no <start> and <end>")
     tokens = check_vocabulary(tokenizer, embeddings)
     if tokens <= embeddings - _MAX_SPARE_EMBEDDINGS:
-        raise UnusableError(f"its tokenizer has {tokens} tokens and its encoder {embeddings}, so they don't belong")
+        raise UnusableError(f"its tokenizer has {tokens} tokens, but its encoder has {embeddings} embeddings")
     encoder = encoder_config({**values["encoder"], "vocab_size": embeddings})
     if position_kind(encoder) == "none":
-        raise UnusableError(f"its encoder ({encoder.model_type}) has no positions to put markers on")
+        raise UnusableError(f"its encoder ({encoder.model_type}) does not support position ids for markers")
     tokenizer_values = read_json(source / "tokenizer_config.json")
     limits = [
         _limit(values, "model_max_length", _DEFAULT_MAX_TOKENS),
@@ -151,14 +151,14 @@ def _labels(values: dict[str, Any], n_labels: int) -> list[str]:
             labels = [names[index] for index in indices]
             if labels != [f"LABEL_{index}" for index in indices]:
                 return labels
-    raise UnusableError(f"its config names no labels for the {n_labels} outputs of its classifier")
+    raise UnusableError(f"its config has no labels for the {n_labels} outputs of its classifier")
 
 
 def _read_weights(source: Path) -> dict[str, Tensor]:
     for name in ("model.safetensors", "pytorch_model.bin"):
         weights: dict[str, Tensor] = {}
         for file in weight_files(source, name):
-            with wrap_errors(f"{file.name} can't be read as weights"):
+            with wrap_errors(f"{file.name} does not contain weights"):
                 found = load_file(file) if file.suffix == ".safetensors" else torch.load(file, "cpu", weights_only=True)
                 weights.update({key: value.float() for key, value in found.items()})
         if not weights:
@@ -166,9 +166,9 @@ def _read_weights(source: Path) -> dict[str, Tensor]:
         if "classifier.weight" not in weights or weights["classifier.weight"].dim() != 2:
             raise UnusableError("its weights have no classifier")
         if bad := not_finite(weights):
-            raise UnusableError(f"its weight {bad[0]} holds {bad[1]} values that are not finite")
+            raise UnusableError(f"its weight {bad[0]} contains {bad[1]} values that are not finite")
         return weights
-    raise UnusableError("it holds no model.safetensors and no pytorch_model.bin")
+    raise UnusableError("it has neither model.safetensors nor pytorch_model.bin")
 
 
 def _embedding_rows(weights: dict[str, Tensor]) -> int:
@@ -181,7 +181,7 @@ def _embedding_rows(weights: dict[str, Tensor]) -> int:
 def _read_tokenizer(source: Path, encoder_type: object) -> Tokenizer:
     """Return the tokenizer in the state in which the library uses it."""
     if (source / "tokenizer.json").is_file():
-        with wrap_errors("tokenizer.json can't be read"):
+        with wrap_errors("cannot read tokenizer.json"):
             tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
     else:
         tokenizer = read_tokenizer(source).backend_tokenizer
@@ -197,5 +197,5 @@ def _unknown_id(tokenizer: Tokenizer, tokenizer_values: dict[str, Any]) -> int:
     token = token.get("content") if isinstance(token, dict) else token
     unknown = tokenizer.token_to_id(token) if isinstance(token, str) else None
     if unknown is None:
-        raise UnusableError("its tokenizer names no unknown token")
+        raise UnusableError("its tokenizer has no unknown token")
     return unknown

@@ -255,7 +255,7 @@ def levitated_marker_attention(
         TypeError: the encoder does not pass the argument `levitated` to its layers.
     """
     if levitated is None:
-        raise TypeError(f"{type(module).__name__} did not hand on the 'levitated' argument")
+        raise TypeError(f"{type(module).__name__} did not pass on the 'levitated' argument")
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     query, key, value = (x.transpose(1, 2)[0] for x in (query, key, value))
     return levitated.attend(query, key, value, scaling, dropout)[None].contiguous(), None

@@ -25,7 +25,7 @@ def encoder_layers(encoder: PreTrainedModel, purpose: str) -> nn.ModuleList:
     for module in encoder.modules():
         if isinstance(module, nn.ModuleList) and len(module) == encoder.config.num_hidden_layers:
             return module
-    raise UnusableError(f"{type(encoder).__name__} has no list of layers, which {purpose} takes")
+    raise UnusableError(f"{type(encoder).__name__} has no list of layers, which {purpose} requires")
 
 
 def check_encoder(encoder: PreTrainedModel) -> None:
@@ -40,19 +40,19 @@ def check_encoder(encoder: PreTrainedModel) -> None:
     config = encoder.config
     reason = None
     if "position_ids" not in inspect.signature(encoder.forward).parameters:
-        reason = "it takes no position ids, which are how a marker points at its word"
+        reason = "it does not accept position ids, with which a marker points at its word"
     elif _is_decoder(encoder):
-        reason = "it is a decoder, which doesn't see the words to the right"
+        reason = "it is a decoder, which does not see the words to the right"
     elif getattr(config, "relative_attention", False) or position_kind(config) != "absolute":
-        reason = "its positions are relative, so position ids don't place a marker on its word"
+        reason = "its positions are relative, so position ids cannot place a marker on its word"
     elif not getattr(encoder, "_supports_attention_backend", False):
-        reason = "its attention can't be replaced through transformers' attention interface"
+        reason = "its attention cannot be replaced through the attention interface of transformers"
     elif getattr(config, "local_attention", None) or _sliding_window(config):
-        reason = "its local layers see a few neighbours only, and markers would have to follow their windows"
+        reason = "its local layers see only a few neighbours, and markers do not follow their windows"
     elif getattr(config, "trigram_input", False):
-        reason = "its embeddings take in the tokens on either side, and a marker has none"
+        reason = "its embeddings depend on the adjacent tokens, which a marker does not have"
     elif getattr(config, "num_key_value_heads", None) not in (None, config.num_attention_heads):
-        reason = "its queries share keys and values, which levitated attention keeps one a head"
+        reason = "its queries share keys and values, but levitated attention requires one of each per head"
     if reason:
         raise CoreError("encoder.no_position_ids", encoder=type(encoder).__name__, reason=reason)
 

@@ -113,7 +113,7 @@ class SpanNetwork(nn.Module):
         self.eval()
         word, token = np.zeros(1, np.int64), torch.tensor([0])
         spans = Spans(np.array([0, 1]), word, word, word, word + 1)
-        with wrap_errors("its encoder can't run on packed texts"):
+        with wrap_errors("its encoder cannot run on packed texts"):
             ids, runs, yes = torch.zeros(2, dtype=torch.int64), np.array([0, 1]), np.ones(1, np.bool_)
             self(Batch(ids, np.array([0, 2]), token, token + 1, spans, runs, ~yes, yes, yes))
         self.train()

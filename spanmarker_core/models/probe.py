@@ -57,7 +57,7 @@ def _compare(network: SpanNetwork, windows: list[Tensor]) -> None:
     together = network.encode_text(_batch(windows, pairs))
     alone = [_own_states(network, window) for window in windows]
     name = type(network.encoder).__name__
-    _hold(name, "a text's, which depend on the texts beside it", together.states, torch.cat(alone))
+    _hold(name, "those of a text depend on other texts in the batch", together.states, torch.cat(alone))
     if not network.options.spans:
         return
     batch = _batch(windows, pairs)
@@ -67,7 +67,7 @@ def _compare(network: SpanNetwork, windows: list[Tensor]) -> None:
         for few in [its_pairs] if network.options.joint else [[pair] for pair in its_pairs]:
             one = _batch([window], [few])
             single.append(network.encode_spans(one, one.spans, network.encode_text(one), 0, len(few)))
-    _hold(name, "a span's, which depend on the spans beside it", among, torch.cat(single))
+    _hold(name, "those of a span depend on other spans in the batch", among, torch.cat(single))
 
 
 def _hold(name: str, whose: str, found: Tensor, expected: Tensor) -> None:

@@ -56,7 +56,7 @@ class SpanMarkerModel(SpanNetwork):
         #: First layer in which partners attend to each other; None for all layers.
         self.pair_from: int | None = None
         if pair_layers is not None and pair_layers > n_layers:
-            raise UnusableError(f"pair_layers is {pair_layers}, and the encoder has {n_layers} layers")
+            raise UnusableError(f"pair_layers is {pair_layers}, but the encoder has {n_layers} layers")
         if pair_layers is not None and pair_layers < n_layers:
             layers = encoder_layers(encoder, "pair_layers")
             # With `pair_layers` 0, the markers are paired after the last layer.

@@ -133,7 +133,7 @@ class SpanTransformer(nn.Module):
         super().__init__()
         own = encoder_layers(encoder, "a span Transformer")
         if n_layers > len(own):
-            raise UnusableError(f"span_layers is {n_layers}, and the encoder has {len(own)} layers")
+            raise UnusableError(f"span_layers is {n_layers}, but the encoder has {len(own)} layers")
         top = list(own[len(own) - n_layers :])
         norm = _norm_after(encoder, own, position_offset)
         self.layers, self.norm = nn.ModuleList(), None
@@ -177,7 +177,7 @@ def _norm_after(encoder: PreTrainedModel, layers: nn.ModuleList, position_offset
     hooks = [each.register_forward_hook(note, with_kwargs=True) for each in encoder.modules() if each not in inside]
     training = encoder.training
     encoder.eval()
-    with wrap_errors("its encoder can't run on packed texts"):
+    with wrap_errors("its encoder cannot run on packed texts"):
         ids = torch.zeros(1, 2, dtype=torch.int64)
         rows = Rows(np.array([2]), encoder.config.num_attention_heads, ids.device)
         places = torch.arange(2)[None] + position_offset
@@ -187,13 +187,13 @@ def _norm_after(encoder: PreTrainedModel, layers: nn.ModuleList, position_offset
         hook.remove()
     kwargs, top = next((kwargs, output) for module, kwargs, _, output in reversed(calls) if module is layers[-1])
     if kwargs.get("position_embeddings") is not None:
-        raise UnusableError("its layers turn queries and keys by their places, and a span has none")
+        raise UnusableError("its layers rotate queries and keys by position, but a span has no single position")
     if torch.equal(top, states):
         return None
     for module, _, given, made in calls:
         if torch.equal(given, top) and torch.equal(made, states):
             return module
-    raise UnusableError(f"after its last layer {type(encoder).__name__} does more than one module")
+    raise UnusableError(f"{type(encoder).__name__} applies more than one module after its last layer")
 
 
 def _first(output: Any) -> Any:

@@ -143,13 +143,13 @@ def label_problem(label: object) -> str | None:
     if not label:
         return "it is empty"
     if label == OUTSIDE:
-        return f"{OUTSIDE!r} stands for no entity"
+        return f"{OUTSIDE!r} means no entity"
     if label != label.strip():
-        return "it has white space at its edges"
+        return "it begins or ends with white space"
     try:
         label.encode()
     except UnicodeEncodeError:
-        return "it holds half a surrogate pair, which can't be stored"
+        return "it contains an unpaired surrogate, which cannot be stored"
     return None
 
 
@@ -172,7 +172,7 @@ def _parse(tag: str, word: int, scheme: str) -> _Parsed:
             problem = f"expected {OUTSIDE}, {forms}"
         else:
             problem = label_problem(label)
-            problem = problem and f"of its label, {problem}"
+            problem = problem and f"the label is invalid, {problem}"
     if problem:
         raise CoreError("labels.bad_tag", tag=tag, word=word, scheme=scheme, problem=problem)
     return prefix, label
@@ -198,7 +198,9 @@ def _read_runs(parsed: Sequence[_Parsed]) -> list[Span]:
             continue
         # "B-PER I-PER" is IOB2 under the wrong name; accepting it would break every long entity in two.
         if label[:2] in ("I-", "E-", "L-") and word and parsed[word - 1][1] == "B-" + label[2:]:
-            problem = f"after {parsed[word - 1][1]!r} it is a tag with a prefix, and plain labels have none"
+            problem = (
+                f"after {parsed[word - 1][1]!r} it looks like a tag with a prefix, but plain labels have no prefix"
+            )
             raise CoreError("labels.bad_tag", tag=label, word=word, scheme="plain", problem=problem)
         spans.append(Span(word, word + 1, label))
     return spans

@@ -163,11 +163,14 @@ def step_of(checkpoint: Path, model: nn.Module) -> int:
         with safe_open(checkpoint / "model.safetensors", "pt") as weights:
             found = {name: weights.get_slice(name).get_shape() for name in weights.keys()}  # noqa: SIM118
     except Exception as error:  # OSError, ValueError, KeyError, SafetensorError
-        raise CoreError("training.bad_checkpoint", path=checkpoint, problem=f"it can't be read ({error})") from error
+        raise CoreError("training.bad_checkpoint", path=checkpoint, problem=f"cannot read it ({error})") from error
     expected = {name: list(weight.shape) for name, weight in model.state_dict().items()}
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
-            problem = f"it is of another model: {name} has shape {found.get(name)}, and the model {expected.get(name)}"
+            problem = (
+                f"it belongs to another model: {name} has shape {found.get(name)}, but the model expects "
+                f"{expected.get(name)}"
+            )
             raise CoreError("training.bad_checkpoint", path=checkpoint, problem=problem)
     return int(step)
 
@@ -185,7 +188,7 @@ def _differences(was: object, now: object, name: str = "") -> list[str]:
             for key in sorted(was.keys() | now.keys())
             for line in _differences(was.get(key), now.get(key), f"{name}.{key}" if name else key)
         ]
-    return [] if was == now else [f"  {name}: it was begun with {_shown(was)}, and this is {_shown(now)}"]
+    return [] if was == now else [f"  {name}: {_shown(was)} in the checkpoint, {_shown(now)} in this run"]
 
 
 def _shown(value: object) -> str:

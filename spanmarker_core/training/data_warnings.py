@@ -48,9 +48,9 @@ def _gate(report: LengthReport, settings: TrainingSettings, options: Options) ->
     if options.gate_problem is not None or spans < GATE_PAYS:
         return ""
     return (
-        f"Advice: --gate. There are {spans:,.0f} candidate spans for each entity. Where there were {GATE_PAYS} to "
-        "206, training with the gate took about a quarter of the time. F1 was 3 to 17 points higher with 250 and "
-        "500 sentences, and from 4 points lower to 1 higher with thousands (docs/quality.md)."
+        f"Recommended: --gate. There are {spans:,.0f} candidate spans for each entity. With {GATE_PAYS} to 206 spans "
+        "per entity, training with the gate took about a quarter of the time. F1 rose by 3 to 17 points with 250 and "
+        "500 sentences; with thousands, it changed by -4 to +1 points (docs/quality.md)."
     )
 
 
@@ -62,9 +62,9 @@ def _shorter(report: LengthReport, settings: TrainingSettings, options: Options)
     if spans > SHORTER_LEAVES:
         return ""
     return (
-        f"Advice where time matters: --entity-max-length {limit}. It reaches {report.coverage[limit]:.0%} of the "
-        f"entities with {spans:.2f} of the candidate spans. Limits that reached 93 and 97 % took 0.63 and 0.81 of the "
-        "time of one that reached 99 %, and cost no F1 beyond what seeds change (250 sentences, docs/quality.md)."
+        f"Recommended for speed: --entity-max-length {limit}. It reaches {report.coverage[limit]:.0%} of the entities "
+        f"with {spans:.2f} of the candidate spans. Limits that reached 93 and 97 % took 0.63 and 0.81 times as long "
+        "as one that reached 99 %, and F1 differed no more than between seeds (250 sentences, docs/quality.md)."
     )
 
 
@@ -72,8 +72,8 @@ def _later(settings: TrainingSettings, options: Options) -> str:
     if not options.markers or settings.pair_layers is not None or options.pairing_problem(1) is not None:
         return ""
     return (
-        "Advice where time matters: --pair-layers 1. Markers that pair in the top layer only took 0.56 of the time to "
-        "train and tagged 1.8 times the words a second, with no F1 lost beyond what seeds change (docs/quality.md)."
+        "Recommended for speed: --pair-layers 1. With markers paired in the top layer only, training took 0.56 times "
+        "as long and tagging was 1.8 times as fast; F1 differed no more than between seeds (docs/quality.md)."
     )
 
 
@@ -81,6 +81,6 @@ def _tuning(report: LengthReport, settings: TrainingSettings) -> str:
     if settings.tune_threshold or report.sentences > TUNING_PAYS:
         return ""
     return (
-        "Advice: --tune-threshold. Of 12 models of 125 and 1,000 sentences 11 scored 1 to 12 points more on test with "
-        "the score threshold that was best on dev, and none less (docs/quality.md)."
+        "Recommended: --tune-threshold. With the score threshold that was best on dev, 11 of 12 models trained on 125 "
+        "and 1,000 sentences scored 1 to 12 points higher on test, and none scored lower (docs/quality.md)."
     )

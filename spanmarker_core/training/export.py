@@ -79,7 +79,7 @@ def finish(
     network.eval()
     if config.gate is not None:
         config, tagger = _with_gate_threshold(tagger, dev_sentences)
-        log(f"gate: spans whose edges have a probability of {tagger.gate_threshold} or more, chosen on dev")
+        log(f"gate threshold {tagger.gate_threshold}, chosen on dev")
     if settings.tune_threshold:
         config, tagger = _with_score_threshold(tagger, dev_sentences, log)
     results = {"dev": evaluate(tagger, dev_sentences)}
@@ -152,9 +152,9 @@ def _with_score_threshold(
         curve.add(len(gold), list(predicted.lowered.values()), [span in gold for span in predicted.lowered])
     best, without = curve.best(), scorer.result().micro.f1
     if best.f1 <= without:
-        log(f"threshold: none, which has the best F1 on dev, {without:.2%}")
+        log(f"no score threshold: none improves F1 on dev, {without:.2%}")
         return tagger.config, tagger
-    log(f"threshold: scores of {best.threshold} or more, best on dev with F1 {best.f1:.2%}; without one {without:.2%}")
+    log(f"score threshold {best.threshold}: best F1 on dev, {best.f1:.2%} (without a threshold: {without:.2%})")
     config = replace(tagger.config, threshold=best.threshold)
     return config, Tagger(config, tagger.packer, tagger.network, tagger.device, tagger.dtype, tagger.gate_threshold)
 

@@ -102,7 +102,7 @@ def fit_gate(
     network.gate, model.gate_threshold = None, None
     fit, validation, held_out = _parts(windows)
     words, seen = _words(model, windows.take(fit)), _words(model, windows.take(validation))
-    log(f"{len(words.states):,} words to fit to, {len(seen.states):,} to stop by")
+    log(f"fitting to {len(words.states):,} words, with {len(seen.states):,} words for early stopping")
     fitting = monotonic()
     gate = _fit(words, seen).to(TORCH_DTYPES[weight_dtype]).float().to(model.device).eval()
     log(f"fitted in {monotonic() - fitting:.1f} s")

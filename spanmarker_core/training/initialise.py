@@ -67,7 +67,7 @@ def encoder_packer(encoder_path: str | Path, settings: PackingFields) -> Packer:
     path = _folder(encoder_path)
     with as_core_error("encoder.unreadable", path=path):
         config = encoder_config(read_json(path / "config.json"))
-        with torch.device("meta"), wrap_errors("no encoder can be built from its config"):
+        with torch.device("meta"), wrap_errors("cannot build an encoder from its config"):
             encoder = AutoModel.from_config(config)
         return _packer(path, encoder, settings)
 
@@ -84,7 +84,7 @@ def _packer(path: Path, encoder: PreTrainedModel, settings: PackingFields) -> Pa
     check_vocabulary(tokenizer, encoder.get_input_embeddings().num_embeddings)
     put_spaces_before_words(tokenizer)
     if wrapped.unk_token_id is None:
-        raise UnusableError("its tokenizer names no unknown token")
+        raise UnusableError("its tokenizer has no unknown token")
     limit = max_window_tokens(encoder.config, native_position_offset(encoder))
     if settings.max_tokens > limit:
         raise CoreError("encoder.window_too_long", found=settings.max_tokens, limit=limit)
@@ -160,10 +160,10 @@ def _read_encoder(path: Path, layers: int | None) -> PreTrainedModel:
         config.num_hidden_layers = layers
     if not weight_files(path, "model.safetensors"):
         raise UnusableError(
-            "it has no model.safetensors. Pickled weights (pytorch_model.bin) are not read: "
-            "load them with transformers and save them with save_pretrained"
+            "it has no model.safetensors. Pickled weights (pytorch_model.bin) are not supported: load them with "
+            "transformers and save them with save_pretrained"
         )
-    with quiet_transformers(), wrap_errors("its weights can't be loaded"):
+    with quiet_transformers(), wrap_errors("cannot load its weights"):
         encoder, found = AutoModel.from_pretrained(
             path,
             config=config,
@@ -177,7 +177,7 @@ def _read_encoder(path: Path, layers: int | None) -> PreTrainedModel:
     if missing := sorted(name for name in found["missing_keys"] if not name.startswith("pooler.")):
         raise UnusableError(f"its weights lack {', '.join(missing[:5])}")
     if bad := not_finite(encoder.state_dict()):
-        raise UnusableError(f"its weight {bad[0]} holds {bad[1]} values that are not finite")
+        raise UnusableError(f"its weight {bad[0]} contains {bad[1]} values that are not finite")
     return encoder
 
 
@@ -208,7 +208,9 @@ def _start_markers(encoder: PreTrainedModel, first_new: int, path: Path, marker_
         if marker_init == "mask_and_entity":
             tokenizer = read_tokenizer(path)
             if tokenizer.mask_token_id is None:
-                raise UnusableError("its tokenizer names no mask token, which option marker_init mask_and_entity takes")
+                raise UnusableError(
+                    "its tokenizer has no mask token, which option marker_init mask_and_entity requires"
+                )
             put_spaces_before_words(tokenizer.backend_tokenizer)
             word = tokenizer.backend_tokenizer.encode(["entity"], is_pretokenized=True, add_special_tokens=False)
             rows[first_new], rows[first_new + 1] = rows[tokenizer.mask_token_id], rows[word.ids].mean(dim=0)

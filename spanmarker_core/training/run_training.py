@@ -201,7 +201,7 @@ def _check_data(
         if not set(gold) & set(labels):
             raise CoreError("data.no_common_label", found=", ".join(gold), labels=", ".join(labels))
         if unseen := sorted(set(gold) - set(labels)):
-            log(f"Labels of {split} that training never shows, which count as misses: {', '.join(unseen)}")
+            log(f"Labels of {split} that do not occur in the training data and count as missed: {', '.join(unseen)}")
     return summary
 
 
@@ -240,11 +240,14 @@ def _as_dataset(
         return train
     windows = SentenceWindows(train, packer, settings.shown, summary=summary)
     if windows.spans_of_several_labels:
-        log(f"{windows.spans_of_several_labels} spans have several labels; the first by name is learned.")
+        log(
+            f"{windows.spans_of_several_labels} spans have several labels; training uses the first in alphabetical "
+            "order."
+        )
     if windows.unreachable:
         log(
-            f"{windows.unreachable} entities of at most {settings.entity_max_length} words fit no window of "
-            f"{settings.max_tokens} tokens, or have no token at an edge, and can't be learned."
+            f"{windows.unreachable} entities of at most {settings.entity_max_length} words cannot be learned: they "
+            f"fit no window of {settings.max_tokens} tokens, or their first or last word has no token."
         )
     return windows
 
@@ -253,7 +256,7 @@ def _fit(trainer: SpanTrainer, checkpoint: Path | None, log: Callable[[str], Non
     """Train, from a checkpoint if there is one, and return the number of steps."""
     if checkpoint is None:
         return trainer.train().global_step
-    log(f"Going on from {checkpoint}.")
+    log(f"Resuming from {checkpoint}.")
     trainer.seconds_before = seconds_of(checkpoint)
     return trainer.train(str(checkpoint)).global_step
 
@@ -317,9 +320,9 @@ def _arguments(settings: TrainingSettings, folder: Path) -> TrainingArguments:
             raise CoreError("training.no_sharding", kind=kind)
     device = choose_device(settings.device)
     if settings.precision == "fp16" and device.type == "cpu":
-        _no_precision(settings, device, "CPUs compute with bf16", "bf16")
+        _no_precision(settings, device, "CPUs support bf16 only", "bf16")
     if settings.precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
-        _no_precision(settings, device, "it is too old for it", "fp16")
+        _no_precision(settings, device, "the GPU does not support it", "fp16")
     arguments = TrainingArguments(
         output_dir=str(folder),
         learning_rate=settings.learning_rate,

@@ -100,7 +100,7 @@ class TrainingFields(PackingFields):
     )
     gate: bool = Field(False, description="Also train a gate, for speed.")
     # SmartSpanner's gate learns first words only.
-    gate_ends: bool = Field(True, description="With a gate: also learn where entities end.")
+    gate_ends: bool = Field(True, description="With a gate: also predict where entities end.")
     # w of the loss w · gate + (1 - w) · spans: SmartSpanner, equation 7.
     gate_weight: float = Field(0.2, gt=0, lt=1, description="Weight of the gate in the loss.")
     # sp of SmartSpanner, equation 8.
@@ -111,7 +111,7 @@ class TrainingFields(PackingFields):
     )
     # Epsilon of Zhu and Li 2022; 0.1 in DSpERT.
     boundary_smoothing: float = Field(
-        0.0, ge=0, lt=1, description="Share of a label's probability given to spans one word off."
+        0.0, ge=0, lt=1, description="Share of a label's probability moved to spans that differ by one word."
     )
     # Alpha of BL-NER, equation 19.
     tag_weight: float = Field(0.1, gt=0, lt=1, description="Weight of a bundled tagging head in the loss.")

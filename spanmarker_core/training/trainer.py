@@ -242,7 +242,7 @@ class SpanTrainer(Trainer):
         windows = [part for bad, _ in told for part in bad] or [part for _, parts in told for part in parts]
         numbers = np.concatenate(windows)
         names = self.examples.source.names(numbers[:_NAMED])
-        more = f" and {len(numbers) - _NAMED} windows more" if len(numbers) > _NAMED else ""
+        more = f" and {len(numbers) - _NAMED} more windows" if len(numbers) > _NAMED else ""
         step = self.state.global_step + 1
         raise CoreError("training.not_finite", what=what, step=step, windows="; ".join(names) + more)
 

@@ -59,7 +59,7 @@ def test_a_killed_run_goes_on_to_the_weights_of_one_that_was_not(command, kills,
             kill(start(command, job), log, moments.choice([4, 5, 7]))
             assert not (tmp_path / name).exists()
         said, _ = start(command, job).communicate(timeout=200)
-        assert ("Going on from" in said) == (times > 0)
+        assert ("Resuming from" in said) == (times > 0)
         weights.append((tmp_path / name / "model.safetensors").read_bytes())
     assert weights[0] == weights[1]
     whole, killed = (
@@ -92,5 +92,5 @@ def test_a_run_whose_launcher_was_killed_keeps_others_from_its_folder(encoder, t
         psutil.wait_procs(workers)
         first.communicate()
     said, _ = start([sys.executable], job).communicate(timeout=200)
-    assert "Going on from" in said
+    assert "Resuming from" in said
     assert (tmp_path / "b" / "model.safetensors").exists()

@@ -163,7 +163,7 @@ class _ShardQueue:
         for ending in ("", CHANGED):
             with contextlib.suppress(FileNotFoundError):
                 return str(json.loads(read_all([join(self.failures, f"{shard}{ending}.json")])[0])["reason"])
-        return "the runner ended without it"
+        return "the runner ended without a result for it"
 
 
 def _watch(connection: Connection, process: BaseProcess, queue: _ShardQueue, task: Task, listener: Listener) -> None:

@@ -247,7 +247,7 @@ def submit_pipeline(
     connection.send(("started", runner))
     build(pipeline, todo, task)
     if runner != _LOCAL and not handed_in.set_running_or_notify_cancel():
-        return "failed", "it was told to end"
+        return "failed", "it received a signal to end"
     try:
         result = pipeline.run()
         if runner != _LOCAL:
@@ -279,7 +279,7 @@ def reason_of(text: str) -> str:
     if coded := _CODED.search(text):
         return coded[0].partition(" [while running")[0]
     lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "no reason is told"
+    return lines[-1].strip() if lines else "no reason is given"
 
 
 def _end_with_worker(connection: Connection, said: Sequence[str]) -> None:
@@ -297,7 +297,7 @@ def _end_with_worker(connection: Connection, said: Sequence[str]) -> None:
             threading.__excepthook__(raised)
             return
         time.sleep(_LAST_WORDS_SECONDS)
-        last = f", which said: {said[-1]}" if said else ""
+        last = f", last line of its output: {said[-1]}" if said else ""
         connection.send(("failed", f"{raised.exc_value}{last}"))
         os._exit(1)
 

@@ -238,7 +238,9 @@ class _Driver:
         return (await self.client.run(function, *args, workers=[worker], on_error="return"))[worker]
 
     async def _cancel(self, future: Future[Any]) -> None:
-        with suppress(OSError):  # If the scheduler is gone, the code that awaits the future receives the error.
+        with suppress(
+            OSError
+        ):  # If the scheduler no longer exists, the code that awaits the future receives the error.
             await self.client.cancel([future])
 
     async def _lane(self) -> None:
@@ -287,7 +289,7 @@ class _Driver:
         except OSError as error:  # Results arrive through the scheduler.
             raise PipelineError("engine.lost", address=self.address, reason=describe(error)) from error
         except KilledWorker:
-            return self._failed(work, "it, or a shard that waited beside it, ended one worker after another")
+            return self._failed(work, "it, or another shard queued on the same workers, repeatedly made its worker end")
         except Exception as error:  # an error of Dask, for example in unpickling
             return self._failed(work, describe(error))
         finally:
@@ -340,7 +342,7 @@ class _Driver:
             self.listener.progressed(work.shard.name, *progress)
             return
         # Dask reassigns the shard of a dead worker, so a second start of an attempt shows that its first worker died.
-        lost = work.begun and self._failed(work, f"its worker {work.worker} ended or fell silent")
+        lost = work.begun and self._failed(work, f"its worker {work.worker} ended or stopped responding")
         work.worker, work.begun = worker, True
         if lost or self._needs_care(work):
             self.group.create_task(self._cancel(future))

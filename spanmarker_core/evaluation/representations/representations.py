@@ -42,13 +42,14 @@ LEVELS = {"none": slice(0, 1), "weak": slice(1, 6), "strong": slice(6, RATIOS)}
 _BINS = 20
 
 CONVENTIONS = (
-    "Representations are what the linear classifier takes. Classes are those of the gold entities; no entity is every "
-    "other candidate span. Spans are drawn, up to a limit a class. Cosines within a class are the mean over pairs of "
-    "different spans, those between two over pairs of one of each; means over classes count each class, or pair of "
-    "classes, once. Norms of entities and overlaps weigh each class by how often it occurs. The overlapping ratio of "
-    "two spans is the words that both have over those that either has: weak is above 0 and up to 0.5, strong above 0.5 "
-    f"and below 1. Neighbours are candidate spans of the same sentence that overlap or lie up to {NEAR} words away. "
-    "After DSpERT (Zhu et al. 2023), section 5."
+    "A representation is the input of the linear classifier. Each label of the gold entities is a class; all other "
+    "candidate spans form the class without an entity. Each class is a random sample of spans, up to a limit. The "
+    "cosine within a class is the mean over pairs of different spans, the cosine between two classes the mean over "
+    "pairs of one span of each; means over classes give each class, or pair of classes, the same weight. Norms of "
+    "entities and overlaps weight each class by its frequency. The overlap ratio of two spans is the number of words "
+    "in both divided by the number of words in either: weak is above 0 and up to 0.5, strong is above 0.5 and below "
+    f"1. Neighbours are candidate spans of the same sentence that overlap or are up to {NEAR} words apart. After "
+    "DSpERT (Zhu et al. 2023), section 5."
 )
 
 

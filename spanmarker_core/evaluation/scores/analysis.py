@@ -243,10 +243,10 @@ class Analysis:
         single = threshold if isinstance(threshold, int | float) else None
         chosen = curves.point(single, micro.support, micro.predicted, micro.correct)
         if threshold is None:
-            best = "what the tags make up" if self.setting.tags else "each span's best label, if that is not O"
+            best = "all entities from the tags" if self.setting.tags else "each span's best label, if that is not O"
             words = f"no threshold: {best}"
         elif single is None:
-            words = "a threshold for each label"
+            words = "one threshold per label"
         else:
             words = f"threshold {single:g}"
         return {

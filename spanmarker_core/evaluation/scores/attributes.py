@@ -67,26 +67,26 @@ class Attribute:
 ATTRIBUTES = {
     "eLen": Attribute("words of the entity", (1, 2, 4), whole=True),
     "tLen": Attribute("words of the sentence", (7, 16, 31), whole=True),
-    "eCon": Attribute("share of training entities of this form that have this label", (0.1, 0.5, 0.9), False, True),
-    "eDen": Attribute("gold entities by words of the sentence", (0.01, 0.025, 0.05), whole=False),
-    "oDen": Attribute("share of the sentence's words that training does not have", (0.0, 0.1, 0.25), False, True),
+    "eCon": Attribute("share of training entities with this form that have this label", (0.1, 0.5, 0.9), False, True),
+    "eDen": Attribute("gold entities per word of the sentence", (0.01, 0.025, 0.05), whole=False),
+    "oDen": Attribute("share of the sentence's words that are not in the training data", (0.0, 0.1, 0.25), False, True),
 }
 
 CONVENTIONS = (
-    "BL-NER, equations 23a to 23d, buckets of its Table 5. eLen: words of the entity. tLen: words of its sentence. "
-    "eCon: of the training entities with the same surface form, the share with the same label; 0 for a form that "
-    "training does not have (as printed, equation 23c leaves out the surface form, which the text below it and its "
-    "source have). eDen: gold entities of the sentence by its words; over 1 is possible where entities nest. oDen: "
-    "share of the sentence's words that are no word of training (equation 21 for a sentence; buckets are ours). Forms "
-    "and words are compared as they are written, case included. Each prediction is in the bucket of its own words, "
-    "label and sentence."
+    "As in BL-NER, equations 23a to 23d, with the buckets of its Table 5. eLen: words of the entity. tLen: words of "
+    "its sentence. eCon: share of the training entities with the same surface form that have the same label; 0 for a "
+    "form that is not in the training data (the printed equation 23c omits the surface form, but the text below it "
+    "and its source include it). eDen: gold entities of the sentence divided by its words; can exceed 1 where "
+    "entities nest. oDen: share of the sentence's words that are not in the training data (equation 21, per sentence; "
+    "the buckets are ours). Forms and words are compared case-sensitively. Each prediction is in the bucket of its "
+    "own words, label and sentence."
 )
 
-UNKNOWN_CONVENTIONS = "Share of the words that are no word of training, case included (BL-NER, equation 21)."
+UNKNOWN_CONVENTIONS = "Share of the words that are not in the training data, case-sensitive (BL-NER, equation 21)."
 
 SEEN_CONVENTIONS = (
-    "Seen: training has an entity of the same form and label; other_label: of the same form, but only under other "
-    "labels; unseen: none of this form. Predictions are grouped by their own form and label."
+    "Seen: the training data contain an entity of the same form and label; other_label: only entities of the same "
+    "form with other labels; unseen: none of this form. Predictions are grouped by their own form and label."
 )
 
 

@@ -11,9 +11,9 @@ import numpy as np
 N_BINS = 10
 
 CONVENTIONS = (
-    "Over the predictions, each with the score of its label, in ten bins of equal width; one on an edge is in the "
-    "upper bin. Expected calibration error: the mean, over predictions, of the distance between a bin's mean score and "
-    "its share of right predictions (Guo et al. 2017, equation 3)."
+    "All predictions, by the score of their label, in ten bins of equal width; a score on an edge belongs to the "
+    "upper bin. The expected calibration error is the mean, over predictions, of the difference between the mean "
+    "score of a bin and its share of correct predictions (Guo et al. 2017, equation 3)."
 )
 
 

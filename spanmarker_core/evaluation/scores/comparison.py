@@ -23,12 +23,13 @@ FORMAT_VERSION = 1
 CHANGES = ("won", "lost", "mended", "spoiled")
 
 CONVENTIONS = (
-    "Differences are the second report's less the first's. Intervals hold 95 % of the differences over resampled "
-    "documents (paired bootstrap); p is the chance of a difference at least as large, either way, if there were none; "
-    "labels are told one by one, without correction for how many there are. They say whether a difference would hold "
-    "on other documents of the kind, not whether it would if the models were trained again; of a single document there "
-    "are none. Won: gold that only the second found; lost: gold that only the first found; mended: wrong predictions "
-    "of the first that the second doesn't make; spoiled: wrong predictions that only the second makes."
+    "A difference is the value of the second report minus that of the first. Intervals contain 95 % of the "
+    "differences over resampled documents (paired bootstrap); p is the probability of a difference at least as large, "
+    "in either direction, if there were none. Each label is tested on its own, without correction for the number of "
+    "labels. Intervals and p show whether a difference would hold on other documents of this kind, not whether it "
+    "would hold if the models were trained again; with a single document there are none. Won: gold entities that only "
+    "the second model found; lost: gold entities that only the first found; mended: wrong predictions of the first "
+    "that the second does not make; spoiled: wrong predictions that only the second makes."
 )
 
 #: Maximum number of entities marked in an example.

@@ -7,9 +7,10 @@ from itertools import zip_longest
 from spanmarker_core.text.tag_schemes import Span
 
 CONVENTIONS = (
-    "A row is the label of gold entities, a column that of predictions of the same words. None as a column: missed, "
-    "none as a row: spurious. So a row adds up to the label's gold, a column to its predictions. Predictions of other "
-    "words are missed and spurious here; the kinds of errors tell them apart."
+    "Rows are labels of gold entities, columns labels of predictions with the same words. Column None means missed, "
+    "row None means spurious. So each row adds up to the gold entities of its label, and each column to the "
+    "predictions of its label. Predictions with other words count as missed and spurious here; the kinds of errors "
+    "distinguish them."
 )
 
 

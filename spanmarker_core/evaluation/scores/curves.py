@@ -17,10 +17,9 @@ FLOOR = 0.01
 GRID = tuple(number / 100 for number in range(1, 100))
 
 CONVENTIONS = (
-    "Each point is what the model gives with that threshold for all labels: every pair of a span and a label that "
-    "scores as much is a candidate, and the decoder chooses among them. A threshold is to be chosen on development "
-    "data; the best one on the data that are scored says what there would be to gain, and its F1 is no result to "
-    "report."
+    "Each point is the result of the model with that threshold for all labels: every pair of a span and a label with "
+    "at least this score is a candidate, and the decoder chooses among the candidates. Choose a threshold on "
+    "development data. The best one on the scored data shows the possible gain, but its F1 is not a result to report."
 )
 
 

@@ -21,11 +21,12 @@ from spanmarker_core.text.tag_schemes import Span
 KINDS = ("type", "boundary", "both", "missed", "spurious")
 
 CONVENTIONS = (
-    "Errors are predictions that no gold entity equals (FP) and gold entities that no prediction equals (FN). Each has "
-    "one kind, by the errors of the other side that it shares words with: type, the same words with another label; "
-    "else boundary, other words with the same label; else both, other words with another label; without any, a "
-    "prediction is spurious and a gold entity missed. Boundary error rate: predictions of kind boundary or both, by "
-    "FP + FN; type error rate: predictions of kind type, by FP + FN (BL-NER, equations 24a and 24b)."
+    "Errors are predictions that equal no gold entity (FP) and gold entities that equal no prediction (FN). Each has "
+    "one kind, which depends on the errors of the other side that share words with it: type (the same words, another "
+    "label); otherwise boundary (other words, the same label); otherwise both (other words, another label). If there "
+    "are none, a prediction is spurious and a gold entity is missed. Boundary error rate: predictions of kind "
+    "boundary or both, divided by FP + FN; type error rate: predictions of kind type, divided by FP + FN (BL-NER, "
+    "equations 24a and 24b)."
 )
 
 

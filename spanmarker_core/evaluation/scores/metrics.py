@@ -16,10 +16,10 @@ from spanmarker_core.evaluation.scores.reach import largest_flat_subset, reachab
 from spanmarker_core.text.tag_schemes import Span
 
 CONVENTIONS = (
-    "A prediction is correct if document, sentence, start, end and label all equal a gold entity's. "
-    "Duplicates count once. Recall divides by all gold entities; its ceiling is the share of them that is "
-    "within entity_max_length. Macro is the unweighted mean over the labels that have gold entities or "
-    "predictions. A score with nothing to divide by is 0."
+    "A prediction is correct if its document, sentence, start, end and label equal those of a gold entity. Duplicates "
+    "count once. Recall is relative to all gold entities; its ceiling is the share of them that have at most "
+    "entity_max_length words. Macro is the unweighted mean over the labels with gold entities or predictions. A score "
+    "with a denominator of 0 is 0."
 )
 
 

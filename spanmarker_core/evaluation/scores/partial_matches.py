@@ -14,18 +14,20 @@ from spanmarker_core.text.tag_schemes import Span
 SCHEMAS = ("strict", "exact", "partial", "type")
 
 SEMEVAL_CONVENTIONS = (
-    "SemEval-2013 task 9.1, as nervaluate: strict wants words and label, exact the words, partial gives half for words "
-    "shared with any label, type wants the label and a shared word. Precision and recall: (COR + 0.5 PAR) by "
-    "predictions and by gold. Each gold entity has one partner at most: equal ones first, then those of the same "
-    "words, then as many pairs that share a word as there can be, and of those choices one with the most equal labels; "
-    "so the order of entities does not matter, and entities that nest or overlap are each matched once. Where several "
-    "overlap one, nervaluate takes the first that comes and may differ."
+    "SemEval-2013 task 9.1, as in nervaluate: strict requires the same words and label, exact the same words, partial "
+    "gives half a point for shared words with any label, type requires the label and a shared word. Precision and "
+    "recall are (COR + 0.5 PAR) divided by the predictions and by the gold entities. Each gold entity has at most one "
+    "partner: first equal ones, then those with the same words, then as many pairs with a shared word as possible, "
+    "and among these choices one with the most equal labels. So the order of entities does not matter, and entities "
+    "that nest or overlap are each matched once. Where several overlap one entity, nervaluate takes the first and may "
+    "differ."
 )
 
 STRICT_CONVENTIONS = (
-    "seqeval strict (IOB2): micro and macro over the entities that tags hold. Tags hold no entities that overlap: of "
-    "those, gold and predicted, the longest stays (then the first, then by label) and the others count on "
-    "neither side. So where gold nests this is another task: an inner entity that was found counts as wrong."
+    "seqeval strict (IOB2): micro and macro averages over the entities that tags can represent. Tags cannot overlap: "
+    "of overlapping entities, gold and predicted, the longest stays (then the first, then by label), and the others "
+    "count on neither side. With nested gold entities this is therefore another task: a correctly found inner entity "
+    "counts as wrong."
 )
 
 

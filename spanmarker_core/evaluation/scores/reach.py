@@ -185,11 +185,11 @@ def _lines(report: LengthReport, tags: bool) -> list[str]:
     lines = [
         f"{total:,} entities in {report.sentences:,} sentences; entity_max_length is {limit} words.",
         f"Reachable: {reachable:,} ({_percent(reachable, total)}). Out of reach: {total - reachable:,} "
-        f"({_percent(total - reachable, total)}), which count as misses.",
+        f"({_percent(total - reachable, total)}), which count as missed.",
     ]
     if report.flat is not None and report.flat < reachable:
-        most = f"can give at most {report.flat:,} ({_percent(report.flat, total)})"
-        within = f"decoder flat.v1 {most}; nested.v1 can give entities within others too"
+        most = f"can return at most {report.flat:,} ({_percent(report.flat, total)})"
+        within = f"decoder flat.v1 {most}; nested.v1 can also return nested entities"
         lines.append(f"Some overlap: {f'tags {most}' if tags else within}.")
     lines += ["", "  words    entities   reached by this limit" + ("" if tags else "   spans to score")]
     curve = report.coverage
@@ -208,7 +208,7 @@ def _lines(report: LengthReport, tags: bool) -> list[str]:
         lines.append(f"Out of reach by label: {by_label}.")
     percentiles = ", ".join(f"{share:.0%} {report.smallest_covering(share)}" for share in (0.9, 0.95, 0.99, 1.0))
     lines.append(f"Smallest entity_max_length that reaches: {percentiles}.")
-    advice = "as it is" if report.suggested == limit else f"now {limit}"
+    advice = "unchanged" if report.suggested == limit else f"now {limit}"
     lines.append(f"Suggested entity_max_length: {report.suggested} ({SUGGESTED_COVERAGE:.0%} of entities; {advice}).")
     return lines
 

@@ -15,9 +15,9 @@ from spanmarker_core.text.tag_schemes import Span
 STRUCTURES = ("flat", "nested", "covering", "both")
 
 CONVENTIONS = (
-    "Nested: inside a gold entity that covers other gold entities. Covering: covers a gold entity that is nested "
-    "inside others. Both: both. Flat: neither (DSpERT, Figure 3). Inside is fewer words: two labels of the same words "
-    "do not nest. Each prediction is grouped by its own words, right or not."
+    "Nested: inside a gold entity that contains other gold entities. Covering: contains a gold entity that is nested "
+    "in others. Both: both. Flat: neither (DSpERT, Figure 3). Inside means fewer words: two labels of the same words "
+    "do not nest. Each prediction is grouped by its own words, correct or not."
 )
 
 

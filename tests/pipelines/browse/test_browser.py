@@ -60,7 +60,7 @@ def test_an_entity_is_searched_filtered_and_seen_in_its_document(browser, url):
         page.get_by_role("button", name="Search").click()
         assert "24 entities found" in page.get_by_role("status").inner_text()
         page.get_by_role("combobox", name="Label").select_option("work")
-        page.get_by_label("Least score").fill("0.7")
+        page.get_by_label("Minimum score").fill("0.7")
         page.get_by_label("Order").select_option("highest score first")
         page.get_by_label("Entity").press("Enter")
         assert "4 entities found" in page.get_by_role("status").inner_text()

@@ -199,7 +199,7 @@ def test_what_takes_too_long_is_broken_off(tmp_path, monkeypatch):
             assert not page.whole
             assert page.after == RowPosition(catalogue.names[0], -1)  # from where it may be gone on with
         else:
-            with pytest.raises(PageError, match="broken off") as caught, database.session() as queries:
+            with pytest.raises(PageError, match="stopped after") as caught, database.session() as queries:
                 queries.page(catalogue, query, None, 500)
             assert caught.value.status == 503
     with database.session() as queries:
@@ -240,7 +240,7 @@ def test_a_page_that_was_broken_off_goes_on_where_it_stopped(filled, monkeypatch
 def test_others_wait_and_are_told(filled, monkeypatch):
     database, _, _ = filled
     monkeypatch.setattr(database, "_slots", threading.Semaphore(0))
-    with pytest.raises(PageError, match="Other pages"), database.session(0.05):
+    with pytest.raises(PageError, match="Other searches"), database.session(0.05):
         pass
 
 
@@ -252,7 +252,7 @@ def test_what_does_not_fit_in_memory_is_told(tmp_path):
     catalogue = read_catalogue(str(tmp_path))
     with pytest.raises(PageError) as caught, database.session() as queries:
         queries.page(catalogue, RowQuery("annotations", order="text-up"), None, 25)
-    assert caught.value.title == "This takes too much memory"
+    assert caught.value.title == "The search needs too much memory"
     assert not list(tmp_path.rglob("*.tmp"))
     database.close()
 
@@ -284,7 +284,7 @@ def test_a_damaged_file_is_told(tmp_path):
     path = tmp_path / "annotations" / f"{catalogue.names[0]}.parquet"
     path.write_bytes(b"no parquet at all")
     database = Database(str(tmp_path))
-    with pytest.raises(PageError, match="can't be read"), database.session() as queries:
+    with pytest.raises(PageError, match="cannot be read"), database.session() as queries:
         queries.page(catalogue, RowQuery("annotations"), None, 5)
     database.close()
 

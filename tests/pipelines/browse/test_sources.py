@@ -94,7 +94,7 @@ def test_a_source_that_is_gone_is_told(tmp_path, kind):
         path.unlink()
     for found in back(rows):
         assert found.text is None
-        assert "is gone" in found.problem
+        assert "no longer exists" in found.problem
 
 
 CHANGES = ["longer", "shorter", "empty", "garbage", "cut", "moved", "other id"]
@@ -155,7 +155,7 @@ def test_reading_ends_when_the_time_is_over(tmp_path):
         rows = rows_of(write(tmp_path, kind, documents(9)))
         for found in back(rows, seconds=-1.0):
             assert found.text is None
-            assert "no time" in found.problem
+            assert "time limit" in found.problem
 
 
 def test_a_line_without_an_end_is_not_read_whole(tmp_path, monkeypatch):

@@ -92,7 +92,7 @@ def test_documents_without_ids_are_shown(hostile_site):
     addresses = [link for link in page.to("/document") if "row=" in link]
     assert len(addresses) == 2
     for address in addresses:
-        assert "no id that could be read" in look(hostile_site, address).words
+        assert "no readable id" in look(hostile_site, address).words
 
 
 def test_a_label_is_found_by_its_link(hostile_site):
@@ -184,14 +184,14 @@ def test_a_huge_document_is_shown_in_parts(tmp_path):
 def test_an_output_in_which_nothing_is_done_is_shown(tmp_path):
     begin(tmp_path)
     with site(tmp_path) as pages:
-        assert "No entity is like that." in look(pages, "/").words
-        assert "No document is like that." in look(pages, "/documents").words
+        assert "No entity matches." in look(pages, "/").words
+        assert "No document matches." in look(pages, "/documents").words
         assert "Nothing was rejected." in look(pages, "/rejects").words
 
 
 def test_more_are_told_of_only_where_that_costs_nothing(hostile_site):
     page = look(hostile_site, "/?q=a&match=part")
-    assert re.search(r"\d+ entities found|Count them all", page.words)
+    assert re.search(r"\d+ entities found|Count all", page.words)
     for link in page.to("/"):
         if "count=1" in link:
             assert re.search(r"\d+ entities found", look(hostile_site, link).words)
@@ -208,7 +208,7 @@ def test_what_was_found_before_the_time_was_over_is_shown(article, monkeypatch):
 
     monkeypatch.setattr(Queries, "page", late)
     page = look(pages, "/?q=bob&count=1")
-    assert "Looked through 0 of 1 shards before the time was over. At least 0 entities" in page.words
+    assert "Searched 0 of 1 shards within the time limit. At least 0 entities" in page.words
     assert "Ann met Bobperson in York." in page.words
     (link,) = [link for link in page.to("/") if "after=" in link]
     monkeypatch.undo()

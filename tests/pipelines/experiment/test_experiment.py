@@ -105,7 +105,7 @@ def test_a_command_is_run_scored_compared_skipped_and_refused_when_it_changed(fo
     assert "| 30 | one | **" in (folder / "out" / "results.md").read_text()
 
     run = folder / "out/runs/cities/one/6/1"
-    assert "8 are there, 0 to make" in experiment(folder)
+    assert "8 done before, 0 to do" in experiment(folder)
     assert (run / "starts").read_text() == "x"
 
     (folder / "system.py").write_text(SYSTEM + "\n# changed\n")
@@ -163,7 +163,7 @@ def test_models_of_our_own_go_on_where_they_broke_off_and_their_cards_tell_every
     scored = evaluate(load(run / "bundle"), read_annotated(folder / "data/cities/test.jsonl"))
     assert f1["seeds"]["1"] == scored.micro.f1
     card = (run / "bundle/README.md").read_text()
-    assert "this model is that of seed 1" in card
+    assert "this model used seed 1" in card
     assert "| 2 | " in card.split("Several Seeds")[1]
 
     trained = (run / "bundle/model.safetensors").stat().st_mtime_ns
@@ -183,7 +183,7 @@ def test_every_error_of_a_job_is_told_at_once(tmp_path):
     )
     with pytest.raises(PipelineError) as caught:
         read_job(ExperimentJob, str(tmp_path / "job.toml"), {})
-    for part in ("seeds: 1 stands there twice", "speed: Extra inputs", "'a/b': a name is the name of a folder"):
+    for part in ("seeds: 1 occurs twice", "speed: Extra inputs", "'a/b': names become folder names"):
         assert part in str(caught.value)
     (tmp_path / "job.toml").write_text(
         'output = "out"\nencoder = "e"\nseeds = [1]\ncompare = [["one", "three"]]\nsettings = { seed = 1 }\n'
@@ -191,7 +191,7 @@ def test_every_error_of_a_job_is_told_at_once(tmp_path):
     )
     with pytest.raises(PipelineError) as caught:
         read_job(ExperimentJob, str(tmp_path / "job.toml"), {})
-    for part in ("'three' is not one of", "settings: seed is given", "{tset} is not one of", "does not take {test}"):
+    for part in ("'three' is not one of", "settings: seed is given", "{tset} is not one of", "does not use {test}"):
         assert part in str(caught.value)
     (tmp_path / "job.toml").write_text(
         'output = "out"\nencoder = "e"\nseeds = [1]\n[datasets.a]\nsettings = { epochs = 0 }\n'

@@ -139,7 +139,7 @@ def test_outputs_are_held_against_the_table(root, lost, how):
     work = run(root, shards)
     assert work.intent == (
         "9 shards: 8 done before, 1 to do (1 output lost or damaged), "
-        "1 removed because a file of theirs was lost or damaged"
+        "1 removed because one of their files was lost or damaged"
     )
     assert_holds(root, shards)
 
@@ -256,7 +256,7 @@ def test_reading_goes_on_while_another_process_moves_entries(root, monkeypatch):
 def test_an_entry_of_another_version_is_named(root):
     finish_all(root, OLD[:1])
     manifest.commit(root, replace(an_entry(OLD[1]), version=99))
-    with pytest.raises(PipelineError, match=r"output.damaged.*manifest version 99, and this program reads"):
+    with pytest.raises(PipelineError, match=r"output.damaged.*manifest version 99, but this program reads"):
         reconcile(root, DigestSet.of([]), JOB)
 
 

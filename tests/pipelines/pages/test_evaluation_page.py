@@ -104,7 +104,7 @@ def test_the_tables_sort(browser, pages):
 def test_the_page_says_what_the_numbers_are(browser, pages):
     with opened(browser, pages["evaluation"]) as visit:
         text = visit.page.locator("body").inner_text()
-        for words in ("Boundary error rate", "Expected calibration error", "chosen: threshold 0.5", "is no result"):
+        for words in ("Boundary error rate", "Expected calibration error", "chosen: threshold 0.5", "as a result"):
             assert words in text
         for link in visit.page.locator("nav a").all():
             assert visit.page.locator(link.get_attribute("href")).count() == 1

@@ -71,7 +71,7 @@ def test_charts_and_numbers_are_there(browser, hostile):
         assert visit.page.locator("#speed svg.chart rect.bar").count() == 3
         cards = visit.page.locator(".cards").inner_text()
         assert "Peak memory" in cards
-        assert visit.page.locator("#shards").get_by_text("no finished shard was read from these files").count() == 1
+        assert visit.page.locator("#shards").get_by_text("no finished shard exists for these files").count() == 1
 
 
 def test_it_prints(browser, hostile, tmp_path):

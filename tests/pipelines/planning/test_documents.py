@@ -196,10 +196,10 @@ def test_what_is_no_file_is_refused_and_named(tmp_path):
         shards(tmp_path / "*")
     assert caught.value.code == "input.not_a_file"
     assert [line.strip() for line in caught.value.values["files"].splitlines()] == [
-        f"{tmp_path}/gone.jsonl (a pipe, a socket, a device or a link to nothing)",
+        f"{tmp_path}/gone.jsonl (a pipe, a socket, a device or a broken link)",
         f"{tmp_path}/part.jsonl (a folder)",
-        f"{tmp_path}/pipe.jsonl (a pipe, a socket, a device or a link to nothing)",
-        f"{tmp_path}/pipe.txt (a pipe, a socket, a device or a link to nothing)",
+        f"{tmp_path}/pipe.jsonl (a pipe, a socket, a device or a broken link)",
+        f"{tmp_path}/pipe.txt (a pipe, a socket, a device or a broken link)",
     ]
     with pytest.raises(PipelineError, match=r"input.not_a_file"):  # beside a good one, too
         shards(tmp_path / "a.jsonl", tmp_path / "sub")

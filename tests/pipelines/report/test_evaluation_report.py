@@ -183,7 +183,7 @@ def test_a_comparison_over_one_document_claims_nothing_of_others(report, tmp_pat
     publish_comparison(str(tmp_path), values)
     for kind in ("md", "html"):
         text = (tmp_path / f"comparison.{kind}").read_text(encoding="utf-8").replace("&#39;", "'")
-        assert "All sentences are of one document" in text
+        assert "All sentences belong to one document" in text
     assert "p –" in (tmp_path / "comparison.md").read_text(encoding="utf-8")
 
 
@@ -211,7 +211,7 @@ def test_predictions_that_were_exchanged_are_refused(report, change):
     with writing_predictions(str(second)) as writer:
         for sentence in sentences:
             writer.add(sentence, {})
-    with pytest.raises(PipelineError, match=r"compare.other_data.*is not the same in both"):
+    with pytest.raises(PipelineError, match=r"compare.other_data.*document .* differs"):
         compare_reports(str(first), str(second))
 
 
@@ -219,7 +219,7 @@ def test_scores_of_other_predictions_are_refused(report):
     """An evaluation that fails once its predictions are written leaves the scores of the one before."""
     first, second = report("first"), report("second")
     (second / PREDICTIONS).write_bytes((report("other", threshold=0.01) / PREDICTIONS).read_bytes())
-    with pytest.raises(PipelineError, match=r"report.not_readable.*second.* is not of its predictions"):
+    with pytest.raises(PipelineError, match=r"report.not_readable.*second.* from different evaluations"):
         compare_reports(str(first), str(second))
 
 

@@ -105,7 +105,7 @@ def test_texts_and_sources_can_not_break_the_page():
     assert source.startswith(f"| /in/{ESCAPED}.jsonl | 10,000 | 3 | 0.3 | ")
     assert "**Alarm: of 1 sources, 1 has too few entities" in "\n".join(lines)
     assert "    spanmarker tag --input 'a|b`c # d <e>'" in lines
-    assert "Texts and scores are those of 3 of 6 rows, in 1 of 2 shards" in "\n".join(lines)
+    assert "3 of 6 rows, in 1 of 2 shards" in "\n".join(lines)
 
 
 def test_the_slowest_and_the_largest_shards_are_kept():
@@ -143,8 +143,8 @@ def test_what_each_worker_did_is_told_of_those_that_did_most():
     assert workers[0] == {"worker": "w|07", "shards": 2, "words": 2, "seconds": 1.2, "words_per_second": 1.7}
     page = report_markdown(found).decode()
     assert "| w\\|07 | 2 | 2 | 1.2 | 1.7 |" in page
-    assert "And 3 workers with fewer words." in page
-    assert "workers with fewer words" not in report_markdown(values()).decode()
+    assert "3 more workers with fewer words." in page
+    assert "more workers with fewer" not in report_markdown(values()).decode()
 
 
 def test_names_without_utf8_can_be_reported():

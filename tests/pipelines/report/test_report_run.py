@@ -149,8 +149,8 @@ def test_the_report_of_a_run_with_little_to_do(model, corpus, tmp_path):
     assert values["output"]["found"]["rows"] > before["output"]["found"]["rows"]
     assert sum(each["seconds"] for each in run["stages"]) < sum(each["seconds"] for each in values["output"]["stages"])
     page = (output / "report.html").read_text(encoding="utf-8")
-    assert "done before, of the same input, model and configuration" in page
-    assert "no finished shard was read from these files" in page
+    assert "done before with the same input, model and configuration" in page
+    assert "no finished shard exists for these files" in page
 
 
 def test_the_command_in_the_report_is_the_command(finished, monkeypatch):

@@ -136,7 +136,8 @@ def test_what_a_bundle_says_is_held_against_the_run(bundle):
     assert dev_density_of(str(bundle), IDENTITY) == DEV
     for name in IDENTITY:
         why = dev_density_of(str(bundle), {**IDENTITY, name: "other"})
-        assert why == f"the dev data's density was measured with {name} {IDENTITY[name]}, and this run's is other"
+        assert f"{name} {IDENTITY[name]}, " in why
+        assert why.endswith(" other")
 
 
 def test_a_bundle_that_does_not_say_has_no_band(bundle):
@@ -146,6 +147,6 @@ def test_a_bundle_that_does_not_say_has_no_band(bundle):
     assert read_card_facts(bundle)["density"] == {"words": "many"}
     assert "spanmarker card" in dev_density_of(str(bundle), IDENTITY)
     (bundle / "card.json").write_text("{")
-    assert "can't be read" in dev_density_of(str(bundle), IDENTITY)
+    assert "cannot read" in dev_density_of(str(bundle), IDENTITY)
     assert "spanmarker card" in dev_density_of("/nowhere", IDENTITY)
     assert json.dumps(described([shard_of("/a", 10, 1)], dev_density_of("/nowhere", IDENTITY)))

@@ -132,7 +132,7 @@ def test_exit_codes_of_rejects_and_of_a_good_end(corpus, arguments, tmp_path):
 
 def test_exit_codes_of_faults_and_of_a_busy_output(arguments, tmp_path):
     ended(tagged("--nonsense"), 2)
-    assert "5 another run holds the output" in " ".join(ended(tagged("--help"), 0).split())
+    assert "5 output in use by another run" in " ".join(ended(tagged("--help"), 0).split())
     assert "[job.invalid]" in ended(tagged(*arguments, "--max-rejects", "few"), 1)
     (tmp_path / "out").mkdir()
     with sole_writer(str(tmp_path / "out"), "the test"):

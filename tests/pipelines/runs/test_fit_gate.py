@@ -59,7 +59,7 @@ def test_with_its_gate_it_scores_fewer_spans_and_says_so(corpus, tmp_path, gated
     assert 0 < work["on"]["useful_token_share"] <= 1
     assert len(rows(tmp_path / "on", "annotations")) < len(rows(tmp_path / "off", "annotations"))
     page = (tmp_path / "on" / "report.md").read_text()
-    assert f"{work['on']['scored_share']:.2%}; a gate turns the others away" in page
+    assert f"{work['on']['scored_share']:.2%}; the gate discarded the others" in page
     assert "| gate | on from 0.5 |" in page
 
 
@@ -69,8 +69,8 @@ def test_where_tags_give_the_entities_no_span_is_said_to_be_scored(corpus, data,
     work = json.loads((tmp_path / "out" / "report.json").read_text())["output"]["work"]
     assert (work["candidates"], work["scored_candidates"], work["scored_share"]) == (0, 0, None)
     page = (tmp_path / "out" / "report.md").read_text()
-    assert f"tags give the entities, and no span was scored. It encoded {work['tokens']:,} tokens" in page
-    assert "a gate turns" not in page
+    assert f"from the model's tags, so no spans were scored. It encoded {work['tokens']:,} tokens" in page
+    assert "the gate discarded" not in page
     done = spanmarker("evaluate", "--model", model, "--data", data, "--report", tmp_path / "evaluation")
     assert done.returncode == 0, done.stderr
     facts = json.loads((tmp_path / "evaluation" / "evaluation.json").read_text(encoding="utf-8"))["facts"]
@@ -106,7 +106,7 @@ def test_fit_writes_a_bundle_that_tags_with_and_without_its_gate(tmp_path, tiny_
     options = ("--model", tiny_bundle, "--corpus", corpus, "--sentences", 80, "--target-recall", 0.9)
     done = spanmarker("gate", "fit", *options, "--output", tmp_path / "b")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("The gate is off unless it is asked for")
+    assert done.stdout.splitlines()[-1].startswith("it is off by default")
     assert {path.name: path.read_bytes() for path in tiny_bundle.iterdir()} == before
     config = read_info(tmp_path / "b").config
     facts = config.facts["gate"]
@@ -183,13 +183,13 @@ def test_equal_texts_count_once_and_what_is_left_out_is_told(tmp_path, tiny, tin
     assert caught.value.code == "gate.corpus_too_small"
     assert caught.value.__cause__.code == "gate.too_few_entities"
     assert corpus.counts() in caught.value.values["read"]
-    assert caught.value.values["remedy"].startswith("Name more files")
+    assert caught.value.values["remedy"].startswith("Pass more files")
 
 
 @pytest.mark.parametrize(
     ("records", "sentences", "cause", "remedy"),
     [
-        (2, 3000, None, "Name more files"),
+        (2, 3000, None, "Pass more files"),
         (9, 30, None, "Raise --sentences"),
         (9, 80, "gate.too_few_entities", "Raise --sentences"),
     ],

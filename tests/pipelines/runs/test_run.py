@@ -147,7 +147,7 @@ def test_ids_of_two_shards_that_are_the_same_are_counted(tmp_path, tiny_bundle):
     for name in ("a", "b"):
         write_jsonl(tmp_path / "in" / f"{name}.jsonl", documents(4))
     text = tag([tmp_path / "in" / "*"], tmp_path / "out", tiny_bundle)
-    assert "4 documents have the id of another in another shard" in text
+    assert "4 documents have an id that also occurs in another shard" in text
     found = report(tmp_path / "out")["output"]["duplicate_ids_across_shards"]
     assert found == {"documents": 4, "examples": ["doc-0", "doc-1", "doc-2", "doc-3"]}
     assert ": 4, doc-0, doc-1, doc-2, doc-3." in (tmp_path / "out" / "report.md").read_text()
@@ -160,7 +160,7 @@ def test_where_there_are_too_many_shards_no_ids_are_looked_for(tmp_path, tiny_bu
     text = tag([tmp_path / "in" / "*"], tmp_path / "out", tiny_bundle)
     assert "in another shard" not in text
     assert report(tmp_path / "out")["output"]["duplicate_ids_across_shards"] == {"documents": None, "examples": []}
-    assert "not looked for among more than 1 shards" in (tmp_path / "out" / "report.md").read_text()
+    assert "not checked with more than 1 shards" in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_many_rejects_make_bounded_batches(tmp_path, tiny_bundle):

@@ -57,17 +57,17 @@ def test_rows_of_vanished_input_stay_and_are_reported(corpus, tmp_path, tiny_bun
     out = tmp_path / "out"
     tag([corpus / "*"], out, tiny_bundle)
     (corpus / "a.jsonl").unlink()
-    assert "1 of inputs that are gone" in tag([corpus / "*"], out, tiny_bundle)
+    assert "1 of inputs that no longer exist" in tag([corpus / "*"], out, tiny_bundle)
     write_jsonl(corpus / "c.jsonl", documents(7, "a"))  # the ids of rows that are still there
     text = tag([corpus / "*"], out, tiny_bundle)
     assert "57 documents" in text
-    assert "30 of the documents are kept from inputs that are gone" in text
-    assert "7 documents have the id of another in another shard" in text
+    assert "30 of the documents are from inputs that no longer exist" in text
+    assert "7 documents have an id that also occurs in another shard" in text
     found = report(out)
     assert (found["this_run"]["shards_orphaned"], found["this_run"]["documents_orphaned"]) == (1, 30)
     assert found["output"]["counts"]["documents"] == len(rows(out, "documents")) == 57
     assert found["output"]["shards"] == 3
-    assert "1 kept whose input is gone (30 documents)" in (out / "report.md").read_text()
+    assert "1 kept (30 documents)" in (out / "report.md").read_text()
 
 
 def test_other_cut_replaces_all_shards(tagged, tiny_bundle):
@@ -89,7 +89,7 @@ def test_a_shard_with_a_file_that_is_lost_or_of_another_size_is_made_again(tagge
     damaged.write_bytes(damaged.read_bytes()[:-cut]) if cut else damaged.unlink()
     (out / "annotations" / "stranger-00000-0123456789abcdef.parquet").write_bytes(b"left by a crash")
     text = tag([corpus / "*"], out, tiny_bundle, **SMALL)
-    why = "1 to do (1 output lost or damaged), 1 removed because a file of theirs was lost or damaged"
+    why = "1 to do (1 output lost or damaged), 1 removed because one of their files was lost or damaged"
     assert ("1 to do" if table == "manifest" else why) in text
     assert all_rows(out) == expected
 
@@ -177,7 +177,7 @@ def test_text_files_of_another_pattern_over_the_same_folder_stay(tmp_path, tiny_
     tag([tmp_path / "in" / "2023*.txt"], out, tiny_bundle)
     before = files(out)
     text = tag([tmp_path / "in" / "2024*.txt"], out, tiny_bundle)
-    assert "1 of inputs that are gone" in text
+    assert "1 of inputs that no longer exist" in text
     assert "removed" not in text
     assert before.items() <= files(out).items()
     assert len(rows(out, "documents")) == 6

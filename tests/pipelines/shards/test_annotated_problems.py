@@ -94,7 +94,7 @@ def test_what_no_model_can_reach_is_told_and_not_refused(encoder, tmp_path):
     prepare([tmp_path / "a.jsonl"], tmp_path / "out", encoder)
     found = {row["code"]: row for row in rows(tmp_path / "out", "gold_problems")}
     assert found.keys() == {"too_long", "too_many_tokens", "no_tokens"}
-    assert found["too_long"]["message"] == "it has 8 words, and entity_max_length is 4"
+    assert found["too_long"]["message"] == "it has 8 words, but entity_max_length is 4"
     assert found["too_many_tokens"]["text"] == " ".join(["disestablish"] * 4)
     assert [found[code]["sentence_id"] for code in ("too_long", "too_many_tokens", "no_tokens")] == [3, 0, 1]
     source = PreparedWindows(str(tmp_path / "out"), max_misaligned=0)

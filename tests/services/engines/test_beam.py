@@ -304,7 +304,7 @@ def test_a_run_ends_when_all_of_late_failed(monkeypatch, tmp_path, tiny_bundle):
     monkeypatch.setattr(engine, "_POLL_SECONDS", 0.01)
     with pytest.raises(PipelineError, match=r"shards.failed(.|\n)*: FileNotFound") as caught:
         run_prepare(f"{tmp_path}/in/*.jsonl", tmp_path / "out", tiny_bundle)
-    assert f"the last {GIVE_UP} failed in a row" in caught.value.values["others"]
+    assert f"{GIVE_UP} failures in a row" in caught.value.values["others"]
 
 
 @pytest.mark.default

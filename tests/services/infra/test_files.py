@@ -75,7 +75,10 @@ def test_a_job_with_a_key_that_does_not_exist_is_seen(tmp_path):
         (["tag", "--input", "a", "--output", "b", "--enginee", "dask"], "No such option"),
         (["tag", "--input", "a", "--output", "b", "--engine", "dusk"], "'dusk' is not one of"),
         (["tag", "--input", "a", "--output", "b", "--runner=FlinkRunner"], "No such option"),
-        (["tag", "--input", "a", "--output", "b", "--", "--runner=FlinkRunner"], "beam_options is for engine 'beam'"),
+        (
+            ["tag", "--input", "a", "--output", "b", "--", "--runner=FlinkRunner"],
+            "beam_options applies to engine 'beam'",
+        ),
         (["tag", "--input", "a", "--samples", "b", "--output", "c"], "either input or samples"),
         (["tag", "--job", "infra/none.toml"], "[job.unreadable]"),
         (["status"], ""),

@@ -111,7 +111,7 @@ GATE = {"trained": "joint", "width": 8, "threshold": 0.5, "curve": []}
         ({"format_version": None}, "format_version is None"),
         ({"format_version": True}, "format_version is True"),
         ({"format_version": 0}, "format_version is 0"),
-        ({"surprise": 1}, "unknown keys surprise"),
+        ({"surprise": 1}, "unknown keys: surprise"),
         ({"splitter": "magic.v9"}, r"splitter 'magic\.v9' is not one of words\.v1"),
         ({"architecture": "magic.v9"}, r"architecture 'magic\.v9' is not one of span_marker\.v1"),
         ({"architecture": ["x"]}, "architecture"),
@@ -121,21 +121,21 @@ GATE = {"trained": "joint", "width": 8, "threshold": 0.5, "curve": []}
         ({"context": {"policy": "document", "max_prev": -1}}, "max_prev_context -1"),
         ({"context": {"policy": "document", "max_next": "x"}}, "max_next_context 'x'"),
         ({"context": {"surprise": 1}}, "surprise"),
-        ({"entity_max_length": 0}, "entity_max_length is 0, not a whole number of 1 or more"),
+        ({"entity_max_length": 0}, "entity_max_length is 0, not an integer of 1 or more"),
         ({"entity_max_length": True}, "entity_max_length is True"),
         ({"max_tokens": "many"}, "max_tokens is 'many'"),
-        ({"max_tokens": 2}, "max_tokens is 2, not a whole number of 16 or more"),
-        ({"max_tokens": 81}, "max_tokens is 81, and the encoder has 80 positions"),
+        ({"max_tokens": 2}, "max_tokens is 2, not an integer of 16 or more"),
+        ({"max_tokens": 81}, "max_tokens is 81, but the encoder has 80 positions"),
         ({"max_tokens": 100_000}, "the encoder has 80 positions"),
-        ({"position_offset": 33}, "max_tokens is 48, and the encoder has 47 positions"),
+        ({"position_offset": 33}, "max_tokens is 48, but the encoder has 47 positions"),
         ({"position_offset": -1}, "position_offset is -1"),
         ({"labels": None}, "labels is None"),
         ({"labels": ["O"]}, "labels is"),
-        ({"labels": ["O", "person", "person", "work"]}, "labels holds person more than once"),
+        ({"labels": ["O", "person", "person", "work"]}, "labels contains person more than once"),
         ({"labels": ["O", "person", "work", 3]}, "label 3: it is int"),
         ({"labels": ["O", "person", "work", "\ud800"]}, "surrogate"),
         ({"prefix": "x"}, "prefix is 'x'"),
-        ({"prefix": [VOCABULARY]}, f"an id of prefix is {VOCABULARY}, not a whole number from 0 to {VOCABULARY - 1}"),
+        ({"prefix": [VOCABULARY]}, f"an id of prefix is {VOCABULARY}, not an integer from 0 to {VOCABULARY - 1}"),
         ({"suffix": [None]}, "an id of suffix is None"),
         ({"unknown_id": None}, "unknown_id is None"),
         ({"unknown_id": VOCABULARY}, f"unknown_id is {VOCABULARY}"),
@@ -144,10 +144,10 @@ GATE = {"trained": "joint", "width": 8, "threshold": 0.5, "curve": []}
         ({"threshold": 2}, "threshold 2"),
         ({"threshold": {"nothing": 0.5}}, "nothing"),
         ({"facts": []}, r"facts is \[\]"),
-        ({"pair_layers": 3}, "pair_layers is 3, not a whole number from 0 to 2"),
+        ({"pair_layers": 3}, "pair_layers is 3, not an integer from 0 to 2"),
         ({"pair_layers": -1}, "pair_layers is -1"),
         ({"pair_layers": "1"}, "pair_layers is '1'"),
-        ({"gate": {}}, r"gate is \{\}, not an object of trained, width, threshold and curve"),
+        ({"gate": {}}, r"gate is \{\}, not an object with trained, width, threshold and curve"),
         ({"gate": {**GATE, "trained": "somehow"}}, r"gate\.trained 'somehow'"),
         ({"gate": {**GATE, "width": 0}}, r"gate\.width is 0"),
         ({"gate": {**GATE, "threshold": 1.5}}, r"gate\.threshold is 1\.5"),
@@ -155,7 +155,7 @@ GATE = {"trained": "joint", "width": 8, "threshold": 0.5, "curve": []}
         ({"gate": {**GATE, "curve": [{"threshold": 0.5}]}}, r"gate\.curve is"),
         ({"gate": {**GATE, "curve": [{"threshold": 0.5, "kept": float("nan")}]}}, r"gate\.curve is"),
         ({"gate": {**GATE, "curve": [{"threshold": 0.5, "kept": -3}]}}, r"gate\.curve is"),
-        ({"format_version": 1}, "format_version is 1, and it holds gate, options, pair_layers of a later one"),
+        ({"format_version": 1}, "format_version is 1, but gate, options, pair_layers belongs to a later version"),
         ({"encoder": []}, r"encoder is \[\]"),
         ({"encoder": {"hidden_size": 32}}, "model_type"),
     ],
@@ -177,7 +177,7 @@ def test_bad_config(copy, change, says):
         ({"num_attention_heads": 5}, "multiple of the number of attention"),
         ({"num_attention_heads": 0}, "encoder"),
         ({"hidden_act": "nonsense"}, "nonsense"),
-        ({"type_vocab_size": 0}, "encoder can't run"),
+        ({"type_vocab_size": 0}, "encoder cannot run"),
         ({"max_position_embeddings": None}, "encoder.max_position_embeddings is None"),
         ({"vocab_size": "x"}, "encoder.vocab_size is 'x'"),
     ],
@@ -243,7 +243,7 @@ def test_a_config_chooses_no_code(copy, change, monkeypatch):
     rewrite_config(copy, encoder={**read_info(copy).config.encoder, **change})
     error = refused(copy)
     assert error.code == "bundle.bad_config"
-    assert "chooses no code" in str(error)
+    assert "must not select code" in str(error)
 
 
 def test_built_with_plain_attention_whatever_a_config_says():
@@ -267,8 +267,8 @@ def test_built_with_plain_attention_whatever_a_config_says():
         ("config.json", b'{"format_version": 1}', "bundle.bad_config", "it lacks encoder, end_marker_id"),
         ("tokenizer.json", b"{}", "bundle.bad_file", "it is not a tokenizer"),
         ("tokenizer.json", b"\xff", "bundle.bad_file", "it is not a tokenizer"),
-        ("model.safetensors", b"torn", "bundle.bad_file", "can't be read as weights"),
-        ("model.safetensors", b"", "bundle.bad_file", "can't be read as weights"),
+        ("model.safetensors", b"torn", "bundle.bad_file", "does not contain weights"),
+        ("model.safetensors", b"", "bundle.bad_file", "does not contain weights"),
         *(("digests.json", content, "bundle.bad_file", "") for content in (b"[]", b"{", b"\xff")),
     ],
 )
@@ -283,7 +283,7 @@ def test_sealed_files_that_are_no_such_files(copy, file, content, code, says):
 
 def test_tokenizer_of_another_model(copy):
     for tokens, says in (
-        (3, f"ids up to {VOCABULARY}, and the encoder has embeddings for ids up to {VOCABULARY - 1}"),
+        (3, f"ids up to {VOCABULARY}, but the encoder has embeddings for ids up to {VOCABULARY - 1}"),
         (0, "no tokens"),
     ):
         tokenizer = Tokenizer.from_file(str(copy / "tokenizer.json"))

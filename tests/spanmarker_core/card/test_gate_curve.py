@@ -22,7 +22,7 @@ def test_the_drawing_is_xml_with_the_chosen_point_named():
     drawing = curve_svg({**GATE, "threshold": 0.1, "curve": CURVE})
     root = ET.fromstring(drawing)
     texts = [element.text for element in root.iter() if element.tag.endswith("}text")]
-    assert "threshold 0.1: 8 % of the spans, 97.5% found" in texts
+    assert "threshold 0.1: 8 % of the spans, 97.5% of the entities" in texts
     assert {"100 %", "10 %", "entities of the ungated model", "F1"} <= set(texts)
     assert "gold entities" not in texts
     for element in root.iter():  # nothing lies outside, nothing is not a number
@@ -37,15 +37,15 @@ def test_a_poor_curve_can_be_drawn(curve):
 
 @pytest.mark.parametrize(
     ("trained", "words"),
-    [("joint", "trained together with the model"), ("fitted", "`--gate on` some entities are lost")],
+    [("joint", "trained together with the model"), ("fitted", "`--gate on`, some entities are lost")],
 )
 def test_the_card_tells_what_the_gate_is(trained, words):
     config, *_ = tiny_model(gate={**GATE, "trained": trained, "threshold": 0.1, "curve": CURVE}, pair_layers=1)
     card = model_card(config)
     assert words in card
     assert "| **0.1** | **8.0%** | **97.5%** | **51.0%** |" in card
-    assert "![What the gate keeps at each threshold](gate.svg)" in card
-    assert "- **Markers of a Span See Each Other:** in the top layer only" in card
+    assert "![Spans and entities kept by the gate at each threshold](gate.svg)" in card
+    assert "- **Attention between the Markers of a Span:** in the top layer only" in card
     assert card_files(config) == {"gate.svg": curve_svg(config.gate)}
     without = replace(config, gate=None)
     assert card_files(without) == {}

@@ -93,7 +93,7 @@ def test_both_columns_need_the_choice(save):
 def test_tags_need_a_scheme(save):
     path = save(tokens=[["Ada"]], ner_tags=[["B-PER"]])
     assert "IOB1, IOB2" in refused(path, "data.scheme_needed", None)
-    assert "holds tags" in refused(path, "data.scheme_mismatch", "spans")
+    assert "contains tags" in refused(path, "data.scheme_mismatch", "spans")
     refused(path, "call.unknown_option", "BIO")
 
 
@@ -105,8 +105,8 @@ def test_numbers_without_names_are_refused(save):
 @pytest.mark.parametrize(
     ("tokens", "tags", "says"),
     [
-        (["Ada", "met"], ["B-PER"], "2 tokens and 1 tags"),
-        (["Ada"], None, "1 tokens and 0 tags"),
+        (["Ada", "met"], ["B-PER"], "2 tokens but 1 tags"),
+        (["Ada"], None, "1 tokens but 0 tags"),
         (["Ada"], ["I-PER"], "the start of the sentence"),
         (["Ada"], [None], "not a string"),
         ([None], ["O"], "token 0 is null"),
@@ -142,7 +142,7 @@ def test_document_order(save):
     [
         ({"words": [["a"]], "ner_tags": [["O"]]}, "no tokens column"),
         ({"tokens": [["a"]], "tags": [["O"]]}, "neither ner_tags nor entities"),
-        ({"tokens": [["a"]], "ner_tags": [["O"]], "document_id": ["d"]}, "document_id alone"),
+        ({"tokens": [["a"]], "ner_tags": [["O"]], "document_id": ["d"]}, "document_id only"),
     ],
 )
 def test_bad_columns(save, columns, says):
@@ -159,7 +159,7 @@ def test_a_dictionary_of_splits_is_refused(tmp_path):
     DatasetDict({"train": Dataset.from_dict({"tokens": [["a"]], "ner_tags": [["O"]]})}).save_to_disk(
         str(tmp_path / "all")
     )
-    assert "name the folder of one" in refused(tmp_path / "all", "data.bad_dataset")
+    assert "pass the folder of one" in refused(tmp_path / "all", "data.bad_dataset")
     assert len(list(read_dataset_folder(tmp_path / "all" / "train", "IOB2"))) == 1
 
 
@@ -181,4 +181,4 @@ def test_one_whose_rows_were_all_left_out_holds_no_sentence(tmp_path):
 def test_a_damaged_folder(save):
     path = save(tokens=[["a"]], ner_tags=[["O"]])
     next(path.glob("*.arrow")).write_bytes(b"not arrow")
-    assert "can't load it" in refused(path, "data.bad_dataset")
+    assert "cannot load it" in refused(path, "data.bad_dataset")

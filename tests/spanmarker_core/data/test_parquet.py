@@ -39,7 +39,7 @@ def test_faults_name_the_row_or_the_column(tmp_path):
         with pytest.raises(CoreError, match=message):
             list(read_annotated(write(tmp_path / "a.parquet", rows)))
     (tmp_path / "a.parquet").write_bytes(b"nothing of the kind")
-    with pytest.raises(CoreError, match=r"data.bad_dataset.*can't be read"):
+    with pytest.raises(CoreError, match=r"data.bad_dataset.*cannot read"):
         list(read_annotated(tmp_path / "a.parquet"))
     with pytest.raises(CoreError, match=r"data.scheme_mismatch"):
         read_annotated(tmp_path / "a.parquet", "IOB2")

@@ -120,10 +120,10 @@ def test_no_predictions_and_no_gold():
 
 def test_a_threshold_that_the_curve_can_not_show():
     values = analysed([], threshold={"PER": 0.5}).to_json()["threshold_curve"]
-    assert (values["chosen"]["threshold"], values["chosen"]["words"]) == (None, "a threshold for each label")
+    assert (values["chosen"]["threshold"], values["chosen"]["words"]) == (None, "one threshold per label")
     tagged = analysed([], tags=True).to_json()
-    assert tagged["threshold_curve"]["chosen"]["words"] == "no threshold: what the tags make up"
-    assert "a lower one finds no others" in details_to_markdown(tagged)
+    assert tagged["threshold_curve"]["chosen"]["words"] == "no threshold: all entities from the tags"
+    assert "a lower one adds none" in details_to_markdown(tagged)
     assert analysed([], threshold=0.5).to_json()["threshold_curve"]["chosen"]["words"] == "threshold 0.5"
 
 

@@ -34,7 +34,7 @@ def test_by_hand():
         report.to_text()
         == """\
 102 entities in 102 sentences; entity_max_length is 4 words.
-Reachable: 98 (96.08%). Out of reach: 4 (3.92%), which count as misses.
+Reachable: 98 (96.08%). Out of reach: 4 (3.92%), which count as missed.
 
   words    entities   reached by this limit   spans to score
       1          90                  88.24%            0.46x
@@ -55,7 +55,7 @@ def test_exactly_99_percent_is_enough():
     text = report.to_text()
     assert "      2          99                  99.00%            1.00x  <- entity_max_length" in text
     assert "     >2           1   longest 40" in text
-    assert "99% of entities; as it is" in text
+    assert "99% of entities; unchanged" in text
 
 
 def test_overlapping_entities_are_told():
@@ -63,8 +63,8 @@ def test_overlapping_entities_are_told():
     gold = [Span(0, 6, "ORG"), Span(0, 2, "LOC"), Span(0, 2, "LOC"), Span(1, 2, "LOC"), Span(3, 4, "PER")]
     report = length_report([Sentence("d", 0, words, gold)], entity_max_length=5)
     assert (report.entities, report.reachable, report.flat) == (4, 3, 2)
-    assert "decoder flat.v1 can give at most 2 (50.00%); nested.v1" in report.to_text()
-    assert "Some overlap: tags can give at most 2 (50.00%).\n" in report.to_text(tags=True)
+    assert "decoder flat.v1 can return at most 2 (50.00%); nested.v1" in report.to_text()
+    assert "Some overlap: tags can return at most 2 (50.00%).\n" in report.to_text(tags=True)
 
 
 def test_nothing_is_said_of_spans_where_tags_give_the_entities():

@@ -279,9 +279,9 @@ def test_weights_are_copies_of_the_encoders_or_its_own(share):
     ("options", "gate", "reason"),
     [
         ({"lstm": 401}, None, "even"),
-        ({"share_weights": True, "span_layers": 0}, None, "no layers to share"),
-        ({"lstm": 0, "lstm_dropout": 0.3}, None, "there is no LSTM"),
-        ({"ffn": 0, "ffn_dropout": 0.3}, None, "there is no FFN"),
+        ({"share_weights": True, "span_layers": 0}, None, "span_layers is 0"),
+        ({"lstm": 0, "lstm_dropout": 0.3}, None, "lstm is 0"),
+        ({"ffn": 0, "ffn_dropout": 0.3}, None, "ffn is 0"),
         ({"aggregation": "sum"}, None, "one of max, mean, multiplicative, additive"),
         ({}, GATE, "gate"),
         ({"share_weights": True}, GATE, "gate"),
@@ -298,7 +298,7 @@ def test_a_gate_goes_without_an_lstm_and_with_a_shallow_model():
     assert [each.gate_problem is None for each in options] == [True, True, False]
 
 
-#: Of the encoders that carry markers, those whose layers run again and again, or turn queries by their places.
+#: Of the encoders that carry markers, those whose layers run again and again, or rotate queries and keys by position.
 SHALLOW = {"albert", "esmc", "eurobert", "gte", "jina_embeddings_v3", "nomic_bert"}
 
 
@@ -316,7 +316,7 @@ def test_every_other_kind_of_encoder_has_a_span_transformer(family):
     ("family", "more", "reason"),
     [
         ("albert", {}, "no list of layers"),
-        ("nomic_bert", {}, "by their places"),
+        ("nomic_bert", {}, "queries and keys by position"),
         ("bert", {}, "the encoder has 2 layers"),
     ],
 )

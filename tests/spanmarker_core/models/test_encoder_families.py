@@ -34,7 +34,12 @@ WORK = (
 )
 
 #: What is refused, with a part of the reason.
-NO_POSITIONS, OWN_ATTENTION, LOCAL, RELATIVE = "no position ids", "can't be replaced", "local layers", "are relative"
+NO_POSITIONS, OWN_ATTENTION, LOCAL, RELATIVE = (
+    "does not accept position ids",
+    "cannot be replaced",
+    "local layers",
+    "are relative",
+)
 REFUSED = {
     **dict.fromkeys(("bart", "funnel", "mbart", "mvp", "perceiver", "roformer"), NO_POSITIONS),
     **dict.fromkeys(
@@ -47,7 +52,7 @@ REFUSED = {
     ),
     **dict.fromkeys(("modernbert", "neomme", "ultrabert"), LOCAL),
     **dict.fromkeys(("modernvbert", "ultravbert"), RELATIVE),
-    "mobilebert": "tokens on either side",
+    "mobilebert": "adjacent tokens",
 }
 #: X-MOD is refused when it is built, since it asks for a language with each text. ESM reads proteins; its embeddings
 #: multiply by the mask, so it can't be compared with a square one.

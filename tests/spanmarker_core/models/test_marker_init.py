@@ -38,5 +38,5 @@ def test_a_word_that_is_one_token_is_that_token(tmp_path):
 
 def test_an_encoder_without_a_mask_token_has_none_to_start_from(tmp_path):
     path = write_encoder(tmp_path / "encoder", "xlm-roberta")
-    with pytest.raises(CoreError, match="names no mask token"):
+    with pytest.raises(CoreError, match="has no mask token"):
         new_model(path, ["person"], SETTINGS.replace(options={"marker_init": "mask_and_entity"}))

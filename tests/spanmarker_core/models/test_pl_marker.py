@@ -86,8 +86,8 @@ def test_its_cost_is_a_padded_sample_a_group():
 @pytest.mark.parametrize(
     ("options", "overrides", "reason"),
     [
-        ({}, {"pair_layers": 1}, "pl_marker pairs in all layers"),
-        ({"group": 0}, {}, "group is 0, not a whole number"),
+        ({}, {"pair_layers": 1}, "pl_marker always pairs"),
+        ({"group": 0}, {}, "group is 0, not an integer"),
         ({"attention": "paired"}, {}, "attention is not an option of this architecture"),
     ],
 )

@@ -155,13 +155,13 @@ def test_features_by_hand():
     ("options", "overrides", "reason"),
     [
         ({"attention": "everything"}, {}, "attention is 'everything', not one of paired, text_to_markers"),
-        ({"group": 64}, {}, "group is 64, and no span sees another but with"),
-        ({"attention": "all_markers", "group": 0}, {}, "group is 0, not a whole number from 1"),
+        ({"group": 64}, {}, "group is 64, but spans see each other only with"),
+        ({"attention": "all_markers", "group": 0}, {}, "group is 0, not an integer from 1"),
         ({"width_size": -1}, {}, "width_size is -1"),
         ({"text_features": 1}, {}, "text_features is 1, not true or false"),
         ({"positions": None}, {}, "positions is None"),
         *(({"attention": name}, {"pair_layers": 1}, "pair_layers is 1, .*paired") for name in ATTENTIONS[1:]),
-        *(({"attention": name}, {"gate": GATE}, "gate, and spans see each other") for name in JOINT),
+        *(({"attention": name}, {"gate": GATE}, "gate, but spans see each other") for name in JOINT),
     ],
 )
 def test_refuses_what_does_not_go_together(options, overrides, reason):

@@ -159,11 +159,11 @@ def test_lengths_beyond_the_limit_share_the_last_embedding():
     [
         ({"representation": "mean"}, "boundary, pooling, hybrid"),
         ({"word": "first"}, "max, edges"),
-        ({"width_size": 0}, "whole number from 1"),
+        ({"width_size": 0}, "integer from 1"),
         ({"mlp_layers": 3}, "from 1 to 2"),
-        ({"mlp_layers": 1, "mlp_size": 150}, "nothing between"),
-        ({"representation": "pooling", "word": "max"}, "option word is max, and representation pooling has no edges"),
-        ({"output": "tags"}, "no head of tags"),
+        ({"mlp_layers": 1, "mlp_size": 150}, "mlp_layers 1 has"),
+        ({"representation": "pooling", "word": "max"}, "option word is max, but representation pooling"),
+        ({"output": "tags"}, "no tagging head"),
         ({"markers": True}, "not an option"),
     ],
 )

@@ -17,7 +17,7 @@ def test_the_gate_is_advised_where_it_was_measured_to_pay():
     spans = report(1).spans(8)
     most = int(spans // GATE_PAYS)
     assert "--gate" in advice(report(most), SETTINGS)
-    assert "with 250 and 500 sentences, and from 4 points lower" in advice(report(most), SETTINGS)
+    assert "with 250 and 500 sentences; with thousands" in advice(report(most), SETTINGS)
     assert f"There are {spans / most:,.0f} candidate spans" in advice(report(most), SETTINGS)
     assert "--gate" not in advice(report(most + 1), SETTINGS)
 
@@ -82,7 +82,7 @@ def test_a_tuned_threshold_is_advised_where_there_are_few_sentences():
         *advice(few, SETTINGS).splitlines(),
         advice(few, untuned).splitlines()[-1],
     ]
-    assert advice(few, untuned).splitlines()[-1].startswith("Advice: --tune-threshold. ")
+    assert advice(few, untuned).splitlines()[-1].startswith("Recommended: --tune-threshold. ")
     assert advice(more, untuned) == advice(more, SETTINGS)
     assert "--tune-threshold" not in advice(few, untuned.replace(architecture="seq_ner.v1"))
     assert "--tune-threshold" in advice(few, untuned.replace(gate=True))

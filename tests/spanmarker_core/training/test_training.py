@@ -74,12 +74,10 @@ def test_the_threshold_with_the_best_f1_on_dev_goes_with_the_bundle(gate, encode
     assert scores[chosen] == max(scores.values()) > scores[None]
     assert chosen == min(each for each in GRID if scores[each] == scores[chosen])
     assert evaluate(model, data[:15]).micro.f1 == result.dev.micro.f1 == scores[chosen]
-    (line,) = (line for line in lines if line.startswith("threshold:"))
-    assert line.endswith(
-        f"of {chosen} or more, best on dev with F1 {scores[chosen]:.2%}; without one {scores[None]:.2%}"
-    )
+    (line,) = (line for line in lines if line.startswith("score threshold"))
+    assert all(value in line for value in (f" {chosen}: ", f"{scores[chosen]:.2%}", f"{scores[None]:.2%}"))
     card = (tmp_path / "bundle" / "README.md").read_text(encoding="utf-8")
-    assert f"- **Score Threshold:** {chosen:g}, whatever O scores" in card
+    assert f"- **Score Threshold:** {chosen:g}, regardless of the score of O" in card
 
 
 def test_no_threshold_where_none_is_better(encoder, tmp_path):
@@ -88,7 +86,7 @@ def test_no_threshold_where_none_is_better(encoder, tmp_path):
     settings = SETTINGS.replace(epochs=1, tune_threshold=True)
     train(data, [beyond], encoder, tmp_path / "bundle", settings, log=lines.append)
     assert load(tmp_path / "bundle").config.threshold is None
-    assert "threshold: none, which has the best F1 on dev, 0.00%" in lines
+    assert "no score threshold: none improves F1 on dev, 0.00%" in lines
 
 
 def test_a_training_says_what_it_cannot_learn(encoder, tmp_path):
@@ -103,9 +101,10 @@ def test_a_training_says_what_it_cannot_learn(encoder, tmp_path):
     result = train(data, data, encoder, tmp_path / "b", SETTINGS.replace(epochs=1, batch_size=1), log=lines.append)
     assert "Out of reach: 1 (16.67%)" in lines[0]
     assert "Suggested entity_max_length: 9" in lines[0]
-    assert "1 spans have several labels; the first by name is learned." in lines
+    assert "1 spans have several labels; training uses the first in alphabetical order." in lines
     assert (
-        "1 entities of at most 3 words fit no window of 48 tokens, or have no token at an edge, and can't be learned."
+        "1 entities of at most 3 words cannot be learned: they fit no window of 48 tokens, or their first or last word "
+        "has no token."
     ) in lines
     assert result.steps == 4  # the third sentence is cut in two
 

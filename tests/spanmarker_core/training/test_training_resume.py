@@ -48,7 +48,7 @@ def test_a_run_that_breaks_off_goes_on_to_the_same_weights(stops, encoder, whole
     result = train(data, data[:10], encoder, tmp_path / "b", settings, log=lines.append, callbacks=[seen])
     checkpoint = {0: 0, 5: 3, 9: 9, 14: 14, 20: 18}
     starts = [checkpoint[stop] for stop in stops]
-    assert [line.split("checkpoint-")[1] for line in lines if line.startswith("Going on")] == [
+    assert [line.split("checkpoint-")[1] for line in lines if line.startswith("Resuming")] == [
         f"{start}." for start in starts if start
     ]
     # Each try goes on after its checkpoint; steps that were done after the last checkpoint come again, as they were.
