@@ -119,8 +119,8 @@ def dev_density_of(bundle: str, identity: Mapping[str, str]) -> DevDensity | str
         return f"cannot read the card of the model: {error}"
     if dev is None:
         return (
-            "the bundle does not contain the entity density of its dev data; `spanmarker card BUNDLE --dev DATA` "
-            "measures it"
+            "the model's bundle does not say how dense entities were in its dev data; "
+            "`spanmarker card BUNDLE --dev DATA` measures it"
         )
     for name in ("decoder", "threshold", "gate"):
         there, here = getattr(dev, name), identity.get(name)

@@ -191,7 +191,7 @@ def test_every_error_of_a_job_is_told_at_once(tmp_path):
     )
     with pytest.raises(PipelineError) as caught:
         read_job(ExperimentJob, str(tmp_path / "job.toml"), {})
-    for part in ("'three' is not one of", "settings: seed is given", "{tset} is not one of", "does not use {test}"):
+    for part in ("'three' is not one of", "settings: seed is set", "{tset} is not one of", "does not use {test}"):
         assert part in str(caught.value)
     (tmp_path / "job.toml").write_text(
         'output = "out"\nencoder = "e"\nseeds = [1]\n[datasets.a]\nsettings = { epochs = 0 }\n'
