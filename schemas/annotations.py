@@ -6,7 +6,7 @@ from schemas.tables import Table
 
 ANNOTATIONS = Table.define(
     "annotations",
-    1,
+    2,
     ("document_id", pa.large_string(), "the document's id, as it came in"),
     ("sentence_id", pa.int32(), "number of the sentence in its document, from 0"),
     ("entity_id", pa.int32(), "number of the entity in its document, from 0, in reading order"),
@@ -17,4 +17,12 @@ ANNOTATIONS = Table.define(
     ("char_end", pa.int64(), "one past the last character"),
     ("word_start", pa.int32(), "first word, counted in the sentence from 0"),
     ("word_end", pa.int32(), "one past the last word"),
+    ("source", pa.large_string(), "file of the document; with source_row, the key of its row in documents"),
+    ("source_row", pa.int64(), "row (Parquet), byte offset (JSONL) or 0 (text file) of the document in its source"),
 )
+
+#: Columns that version 1 did not have.
+SOURCE_COLUMNS = ("source", "source_row")
+
+#: Entities in memory, before the source of their document is added.
+ENTITIES = pa.schema([column for column in ANNOTATIONS.schema if column.name not in SOURCE_COLUMNS])
