@@ -48,7 +48,15 @@ class PipelineError(CodedError):
         "{endings}. Narrow the pattern or rename the files.",
         "input.bad_columns": "these inputs lack a column that the job reads (--id-column {id_column!r}, "
         "--text-column {text_column!r}), or store it with another type:\n{files}\n"
-        "Pass the names of the right columns: ids are strings or integers, texts are strings.",
+        "Pass the names of the right columns: ids are strings, bytes, integers, decimals, dates or timestamps; "
+        "texts are strings, or bytes in UTF-8. A path such as meta.text names a nested field.",
+        "input.no_kept_column": "--keep-columns names columns that no input has: {columns}. For JSON lines, only the "
+        "keys of the first records of each file are known.",
+        "input.kept_names": "--keep-columns would add columns under names that the output has already: {columns}. "
+        "Give them other names, such as --keep-columns {example}, or leave them out. With --keep-columns all, add the "
+        "new names: all,{example}.",
+        "input.kept_types": "the inputs store these columns with types that one column of the output can't hold:\n"
+        "{columns}\nLeave the columns out, or convert them in the inputs.",
         "input.not_annotated": "these inputs are not annotated data:\n{files}\nSupported are files that end in "
         "{endings}, and folders saved by `datasets`. Narrow the pattern or rename the files.",
         "input.bad_annotated": "these inputs lack a column that annotated data require, or store it with another "

@@ -5,6 +5,8 @@ They are small and contain no configuration object, because they are sent to eve
 
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from spanmarker_core.windows.packer import Context
 
 
@@ -12,13 +14,31 @@ from spanmarker_core.windows.packer import Context
 class Columns:
     """Columns of a table, or keys of JSON records, that a job reads.
 
+    Each is a path: `metadata.text` is the field `text` of the column `metadata`, unless a column has that very name.
+
     Attributes:
-        id: column or key of the ids.
-        text: column or key of the texts.
+        id: path of the ids.
+        text: path of the texts.
+        make_ids: whether a record without an id column gets an id made of its file and row; otherwise it is rejected.
+        keep: paths of further columns to read; a path may also be a key of Hive partitions, such as `year=2024/`.
+        kept: name and type of each of these columns in the rows of the job, in the same order.
     """
 
     id: str
     text: str
+    make_ids: bool = field(default=False, kw_only=True)
+    keep: tuple[str, ...] = field(default=(), kw_only=True)
+    kept: pa.Schema = field(default=pa.schema([]), kw_only=True)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Paths that a file must have."""
+        return (self.text,) if self.make_ids else (self.id, self.text)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """All paths that are read where a file has them, each once."""
+        return tuple(dict.fromkeys((self.id, self.text, *self.keep)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +94,7 @@ class TagTask(Task):
         gate: one of `spanmarker_core.bundle.config.GATE_CHOICES`.
         samples: output folder of the `spanmarker prepare` that read the shards; "" reads them in this job.
         samples_job: digest of the identity of that job.
+        keep_in_annotations: whether every row of `annotations` has the kept columns of its document.
     """
 
     device: str
@@ -83,6 +104,7 @@ class TagTask(Task):
     gate: str
     samples: str
     samples_job: str
+    keep_in_annotations: bool = field(default=False, kw_only=True)
 
     @property
     def machine(self) -> dict[str, str]:

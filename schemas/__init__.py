@@ -5,7 +5,7 @@ offsets count the words of one sentence. Changing a column requires a new versio
 """
 
 from schemas.annotated import ANNOTATED_SAMPLES, GOLD_PROBLEMS
-from schemas.annotations import ANNOTATIONS
+from schemas.annotations import ANNOTATIONS, ENTITIES
 from schemas.documents import DOCUMENTS
 from schemas.evaluated import EVALUATED
 from schemas.prepared import PREPARED
@@ -18,6 +18,7 @@ __all__ = [
     "ANNOTATED_SAMPLES",
     "ANNOTATIONS",
     "DOCUMENTS",
+    "ENTITIES",
     "EVALUATED",
     "GOLD_PROBLEMS",
     "PREPARED",

@@ -6,7 +6,7 @@ from schemas.tables import Table
 
 ANNOTATIONS = Table.define(
     "annotations",
-    1,
+    2,
     ("document_id", pa.large_string(), "id of the document, as in the input"),
     ("sentence_id", pa.int32(), "number of the sentence in its document, from 0"),
     ("entity_id", pa.int32(), "number of the entity in its document, from 0, in reading order"),
@@ -21,4 +21,12 @@ ANNOTATIONS = Table.define(
     ("char_end", pa.int64(), "exclusive end, in characters"),
     ("word_start", pa.int32(), "first word, from 0 within the sentence"),
     ("word_end", pa.int32(), "exclusive end, in words"),
+    ("source", pa.large_string(), "file of the document; with source_row, the key of its row in documents"),
+    ("source_row", pa.int64(), "row (Parquet), byte offset (JSONL) or 0 (text file) of the document in its source"),
 )
+
+#: Columns that version 1 did not have.
+SOURCE_COLUMNS = ("source", "source_row")
+
+#: Entities in memory, before the source of their document is added.
+ENTITIES = pa.schema([column for column in ANNOTATIONS.schema if column.name not in SOURCE_COLUMNS])

@@ -1,6 +1,7 @@
 """Stored tables: a name, a version and columns with descriptions."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -41,6 +42,14 @@ class Table:
         ]
         metadata = {"spanmarker.table": name, "spanmarker.schema_version": str(version)}
         return cls(name, version, pa.schema(fields, metadata=metadata))
+
+    def extended(self, columns: Iterable[pa.Field]) -> "Table":
+        """Return the table with further columns, which do not change its version.
+
+        Args:
+            columns: columns kept from the input of a job.
+        """
+        return replace(self, schema=pa.schema([*self.schema, *columns], metadata=self.schema.metadata))
 
     def empty(self) -> pa.RecordBatch:
         """Return a batch without rows."""

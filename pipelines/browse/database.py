@@ -38,6 +38,7 @@ from pipelines.browse.query import (
 from pipelines.errors import PipelineError
 from pipelines.output.layout import table_path
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
+from schemas.annotations import SOURCE_COLUMNS
 
 try:
     import duckdb
@@ -54,7 +55,10 @@ _AT_ONCE = 2  # pages queried concurrently; others wait
 _SPECIAL = re.compile("[*?\\[\\]{}\\\\\ud800-\udfff]")
 
 _COLUMNS = {table.name: list(table.schema.names) for table in (ANNOTATIONS, DOCUMENTS, REJECTS)}
-_COLUMNS[REJECTS.name].remove("n_documents")  # missing in outputs of version 1
+# Columns that outputs of version 1 do not have
+_COLUMNS[REJECTS.name].remove("n_documents")
+for _column in SOURCE_COLUMNS:
+    _COLUMNS[ANNOTATIONS.name].remove(_column)
 _FILES = "read_parquet(?, filename = true, file_row_number = true, hive_partitioning = false)"
 
 

@@ -19,11 +19,13 @@ import pyarrow.parquet as pq
 from pipelines.browse.named import NamedFolders
 from pipelines.output.manifest import committed_entry
 from pipelines.planning.inputs import format_of
+from pipelines.stages.columns import arrow_records, json_record
 from pipelines.stages.lines import DamagedFile, decompressed
 from pipelines.stages.read import parquet_rows
 from pipelines.stages.records import Reject, clean
 from pipelines.storage import join, local_kind, open_input, resolve
 from pipelines.storage.urls import is_local
+from pipelines.task import Columns
 from schemas.shards import Shard
 from spanmarker_core.data.lines import BOM
 from spanmarker_core.errors import CodedError
@@ -86,7 +88,7 @@ class Sources:
     """
 
     def __init__(self, folder: str, id_column: str, text_column: str, named: Iterable[str]) -> None:
-        self._folder, self._columns = folder, (id_column, text_column)
+        self._folder, self._columns = folder, Columns(id_column, text_column, make_ids=True)
         self.named = NamedFolders(named)
         self._kept: OrderedDict[tuple[str, int, str], str] = OrderedDict()
         self._lock = threading.Lock()
@@ -203,7 +205,7 @@ _Wanted = dict[int, dict[str, Any]]  # source row -> row of `documents`
 _Found = Iterator[tuple[int, Any, Any]]  # source row, id, text
 
 
-def _parquet(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: float) -> _Found:
+def _parquet(path: str, wanted: _Wanted, columns: Columns, deadline: float) -> _Found:
     rows = sorted(wanted)
     with open_input(path) as file:
         metadata = pq.read_metadata(file)
@@ -218,9 +220,9 @@ def _parquet(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: flo
             yield from _parquet_rows(path, here, columns, deadline)
 
 
-def _parquet_rows(path: str, rows: list[int], columns: tuple[str, str], deadline: float) -> _Found:
+def _parquet_rows(path: str, rows: list[int], columns: Columns, deadline: float) -> _Found:
     shard = Shard("", path, "parquet", rows[0], rows[-1] + 1, (), 0, "")
-    for found in parquet_rows(shard, list(dict.fromkeys(columns))):
+    for found in parquet_rows(shard, columns.read):
         if time.monotonic() > deadline:
             raise _LateError
         if isinstance(found, Reject):
@@ -228,24 +230,24 @@ def _parquet_rows(path: str, rows: list[int], columns: tuple[str, str], deadline
         first, batch = found
         for row in rows:
             if first <= row < first + len(batch):
-                document_id, text = (_plain(batch[column][row - first].as_py()) for column in columns)
-                yield row, document_id, text
+                ids, texts = arrow_records(batch.slice(row - first, 1), path, row, columns)
+                yield row, _plain(ids[0]), _plain(texts[0])
 
 
 def _plain(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _jsonl(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: float) -> _Found:
+def _jsonl(path: str, wanted: _Wanted, columns: Columns, deadline: float) -> _Found:
     with open_input(path) as file:
         for offset, document in wanted.items():
             if time.monotonic() > deadline:
                 raise _LateError
             file.seek(offset)
-            yield from _record(offset, file.readline(_line_limit(document)), columns)
+            yield from _record(path, offset, file.readline(_line_limit(document)), columns)
 
 
-def _compressed(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: float) -> _Found:
+def _compressed(path: str, wanted: _Wanted, columns: Columns, deadline: float) -> _Found:
     """Read a compressed file up to the last requested line, because it does not support seeking."""
     left = sorted(wanted)
     kind = format_of(path) or ""
@@ -263,28 +265,30 @@ def _compressed(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: 
                     if len(line) > _line_limit(wanted[left[0]]):
                         return
                     break
-                yield from _record(left.pop(0), line, columns)
+                yield from _record(path, left.pop(0), line, columns)
                 start, line = stop, b""
             if not left:
                 return
             position += len(block)
         if line:
-            yield from _record(left[0], line, columns)
+            yield from _record(path, left[0], line, columns)
 
 
 def _line_limit(document: dict[str, Any]) -> int:
     return _BESIDE + 12 * int(document["n_characters"])
 
 
-def _record(offset: int, line: bytes, columns: tuple[str, str]) -> _Found:
+def _record(path: str, offset: int, line: bytes, columns: Columns) -> _Found:
     try:
         values = json.loads(line.removeprefix(BOM) if offset == 0 else line)
-        yield offset, values[columns[0]], values[columns[1]]
+        document_id, text, missing = json_record(values, path, offset, columns)
+        if not missing:
+            yield offset, document_id, text
     except (ValueError, KeyError, TypeError, RecursionError):
         return  # The file has changed.
 
 
-def _text(path: str, wanted: _Wanted, columns: tuple[str, str], deadline: float) -> _Found:
+def _text(path: str, wanted: _Wanted, columns: Columns, deadline: float) -> _Found:
     for row, document in wanted.items():
         limit = 4 * document["n_characters"] + len(BOM)
         with open_input(path) as file:

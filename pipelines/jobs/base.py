@@ -11,7 +11,7 @@ from pydantic import ByteSize, Field, field_validator
 
 from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
-from pipelines.jobs.shared import DocumentColumns
+from pipelines.jobs.shared import DEFAULT_ID, DocumentColumns
 from pipelines.processes.children import cores
 from pipelines.storage import absolute
 from pipelines.task import Task
@@ -125,7 +125,9 @@ class ShardJob(DocumentColumns):
         for the last digits of scores: floats are then summed in another order.
         """
         return {
-            "id_column": self.id_column,
+            "id_column": self.id_column or DEFAULT_ID,
+            # Only where it makes a difference, so that earlier outputs keep their identity.
+            **({"ids": "named"} if self.id_column == DEFAULT_ID else {}),
             "text_column": self.text_column,
             "language": self.language,
             "sentences": f"sentencex {version('sentencex')}",
@@ -155,6 +157,22 @@ class CorpusJob(ShardJob):
     """Settings shared by `spanmarker tag` and `spanmarker prepare`: those of `ShardJob`, and a model."""
 
     model: str = Field("", description="Model bundle.  [default: the bundled model]")
+    keep_columns: list[str] = Field(
+        [],
+        description="Columns of the input, separated by commas, to copy to the table documents: names, paths such as "
+        "meta.url, keys of Hive partitions, NAME=NEW_NAME, or all.",
+    )
+
+    @field_validator("keep_columns", mode="before")
+    @classmethod
+    def _separated(cls, value: Any) -> Any:
+        given = [value] if isinstance(value, str) else value
+        if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+            return given
+        names = [name.strip() for each in given for name in each.split(",")]
+        if "" in names or any(name.startswith("=") or name.endswith("=") for name in names):
+            raise ValueError("a name is empty")
+        return list(dict.fromkeys(names))
 
     def described(self) -> dict[str, Any]:
         """Return the job for reports and logs, without the values of options that may hold secrets."""

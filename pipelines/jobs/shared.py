@@ -9,24 +9,33 @@ from pipelines.task import Columns
 Scheme = Annotated[str | None, Field(description="Label scheme of tagged data, such as IOB2.")]
 
 
+#: The column of ids if a job names none.
+DEFAULT_ID = "id"
+
+
 class DocumentColumns(BaseModel):
     """Where documents have their ids and texts, and the language of the texts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    id_column: str = Field("id", description="Column or JSON key of the ids.")
+    id_column: str | None = Field(
+        None,
+        min_length=1,
+        description="Column or JSON key of the ids.  [default: id; a document without it gets an id made of its file "
+        "and row]",
+    )
     text_column: str = Field("text", description="Column or JSON key of the texts.")
     language: str = Field("en", description="Language of the texts, for the sentence splitter.")
 
     @property
     def columns(self) -> Columns:
         """Columns of the inputs."""
-        return Columns(self.id_column, self.text_column)
+        return Columns(self.id_column or DEFAULT_ID, self.text_column, make_ids=self.id_column is None)
 
     def conflicts(self) -> list[str]:
         """Return a description of each combination of settings that is not possible."""
-        same = self.id_column == self.text_column
-        return [f"id_column and text_column are both {self.id_column!r}"] if same else []
+        same = (self.id_column or DEFAULT_ID) == self.text_column
+        return [f"id_column and text_column are both {self.text_column!r}"] if same else []
 
     @model_validator(mode="after")
     def _without_conflicts(self) -> Self:

@@ -25,6 +25,9 @@ class TagJob(CorpusJob):
     samples: str | None = Field(
         None, validate_default=True, description="Output folder of `spanmarker prepare`, to tag instead of --input."
     )
+    keep_columns_in: Literal["documents", "annotations"] = Field(
+        "documents", description="documents, or annotations: every row of both tables has the kept columns."
+    )
     decoder: str | None = Field(None, description="flat.v1, nested.v1 or all.v1.  [default: as stored in the model]")
     threshold: float | None = Field(
         None, ge=0, le=1, description="Minimum score of a row, 0 to 1.  [default: as stored in the model]"
@@ -62,6 +65,10 @@ class TagJob(CorpusJob):
         problems = super().conflicts()
         if self.samples and "max_shard_bytes" in self.model_fields_set:
             problems.append("max_shard_bytes was set by the `spanmarker prepare` run that wrote the samples")
+        if self.samples and self.keep_columns:
+            problems.append("keep_columns was set by the `spanmarker prepare` run that wrote the samples")
+        if self.keep_columns_in == "annotations" and not (self.keep_columns or self.samples):
+            problems.append("keep_columns_in requires keep_columns")
         return problems
 
     def identity(self, info: BundleInfo) -> dict[str, str]:
@@ -82,6 +89,7 @@ class TagJob(CorpusJob):
             "threshold": str(threshold),
             "gate": describe_gate(gate_threshold(info.config, self.gate, info.path)),
             "dtype": self.dtype,
+            **({"keep_columns_in": self.keep_columns_in} if self.keep_columns_in != "documents" else {}),
             **{f"schema.{table.name}": str(table.version) for table in TAG_TABLES},
         }
 
@@ -102,4 +110,5 @@ class TagJob(CorpusJob):
             gate=self.gate,
             samples=absolute(self.samples) if self.samples else "",
             samples_job=samples_job,
+            keep_in_annotations=self.keep_columns_in == "annotations",
         )

@@ -33,7 +33,7 @@ def acquire(output: str, identity: dict[str, str], force: bool = False) -> None:
         PipelineError: `output.other_job` with the differences, `output.foreign` with the files,
             `output.not_readable`, `output.damaged` or `output.not_writable`.
     """
-    theirs = _read_identity(_path(output))
+    theirs = owner_identity(output)
     if not has_entries(output):
         # A job that never finished a shard, such as one with a mistyped column, does not own the folder.
         if theirs is None:
@@ -86,8 +86,16 @@ def identity_differences(there: Mapping[str, str], here: Mapping[str, str]) -> l
     return [f"  {key}: there {there.get(key)!r}, here {here.get(key)!r}" for key in differing]
 
 
-def _read_identity(path: str) -> dict[str, str] | None:
-    """Return the identity in a `job.json`; None if the file is missing or holds no identity."""
+def owner_identity(output: str) -> dict[str, str] | None:
+    """Return the identity in the `job.json` of an output; None if the file is missing or holds no identity.
+
+    Args:
+        output: the output folder.
+
+    Raises:
+        PipelineError: `output.not_readable`.
+    """
+    path = _path(output)
     try:
         if not exists(path):
             return None

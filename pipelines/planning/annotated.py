@@ -18,7 +18,7 @@ import pyarrow as pa
 from pipelines.planning.files import Range
 from pipelines.planning.inputs import BadColumns
 from pipelines.planning.plan import InputData, plan
-from pipelines.planning.ranges import Layout, check_columns, file_ranges, is_id, is_string
+from pipelines.planning.ranges import Layout, check_columns, file_ranges, is_string
 from pipelines.stages.read_annotated import ENTITIES, columns_of, dataset_content
 from pipelines.storage import ContentIdentity, open_input, resolve
 from pipelines.storage.urls import is_local
@@ -125,6 +125,10 @@ def _is_entity(kind: pa.DataType) -> bool:
     return all(name in fields and is_right(fields[name]) for name, is_right in fits.items())
 
 
+def _is_id(kind: pa.DataType) -> bool:
+    return is_string(kind) or pa.types.is_integer(kind)
+
+
 def _are_words(kind: pa.DataType) -> bool:
     return _is_list(kind, is_string)
 
@@ -135,8 +139,8 @@ def _are_entities(kind: pa.DataType) -> bool:
 
 #: Checks of the types of `columns_of`, by form.
 _TYPES: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
-    "documents": (is_id, is_string, _are_entities),
-    "sentences": (is_id, pa.types.is_integer, _are_words, _are_entities),
+    "documents": (_is_id, is_string, _are_entities),
+    "sentences": (_is_id, pa.types.is_integer, _are_words, _are_entities),
 }
 
 _ANNOTATED = InputData(KINDS, "input.not_annotated", "input.bad_annotated", _ranges, _is_dataset)

@@ -24,7 +24,9 @@ import pyarrow as pa
 from pipelines.planning.files import Range
 from pipelines.planning.inputs import FORMATS
 from pipelines.planning.plan import InputData, plan
-from pipelines.planning.ranges import Layout, check_columns, file_ranges, is_id, is_string
+from pipelines.planning.ranges import Layout, check_columns, file_ranges
+from pipelines.stages.columns import is_id, is_text
+from pipelines.storage.fingerprint import field_at
 from pipelines.task import Columns
 from schemas.shards import Shard
 
@@ -59,10 +61,14 @@ def document_ranges(path: str, size: int, kind: str, columns: Columns, max_shard
     """
 
     def layout_of(names: list[str], schema: pa.Schema | None) -> Layout:
-        check_columns(names, schema, {columns.id: is_id, columns.text: is_string})
-        return Layout((columns.id, columns.text))
+        fits = {columns.id: is_id, columns.text: is_text}
+        has_id = columns.id in names if schema is None else field_at(schema, columns.id) is not None
+        if columns.make_ids and not has_id:
+            del fits[columns.id]
+        check_columns(names, schema, fits)
+        return Layout(columns.read)
 
-    return file_ranges(path, size, kind, (columns.id, columns.text), layout_of, max_shard_bytes)
+    return file_ranges(path, size, kind, columns.read, layout_of, max_shard_bytes)
 
 
 _DOCUMENTS = InputData(FORMATS, "input.unknown_format", "input.bad_columns", document_ranges)

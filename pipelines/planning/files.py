@@ -38,12 +38,7 @@ def file_shards(
         OSError: the storage failed.
         Exception: any other exception of `ranges`, except `Unreadable`.
     """
-    if path.startswith("memory://"):  # Files in memory are visible only in this process.
-        found = ranges(path, size, *args)
-    else:
-        process = shared_process()
-        process.max_bytes = max_bytes
-        found = process.each(_with_options, given_options(), ranges, path, size, *args)
+    found = examined(path, max_bytes, ranges, path, size, *args)
     part = end = 0
     try:
         for kind, start, end, n_bytes, content in found:
@@ -53,6 +48,26 @@ def file_shards(
         yield unreadable_shard(path, size, job_digest, str(error), part, end)
     except ProcessDied as error:
         yield unreadable_shard(path, size, job_digest, f"the process that read it ended ({error})", part, end)
+
+
+def examined(path: str, max_bytes: int, function: Callable[..., Iterator[Any]], *args: Any) -> Iterator[Any]:
+    """Return the iterator `function(*args)`, which runs in an isolated process.
+
+    Args:
+        path: the file that the function examines.
+        max_bytes: memory limit of the process, in bytes; 0 means no limit.
+        function: examines the file.
+        args: its arguments.
+
+    Raises:
+        ProcessDied: the process ended.
+        Exception: any exception of the function.
+    """
+    if path.startswith("memory://"):  # Files in memory are visible only in this process.
+        return function(*args)
+    process = shared_process()
+    process.max_bytes = max_bytes
+    return process.each(_with_options, given_options(), function, *args)
 
 
 def unreadable_shard(path: str, size: int, job_digest: str, reason: str, part: int = 0, start: int = 0) -> Shard:
@@ -72,11 +87,11 @@ def unreadable_shard(path: str, size: int, job_digest: str, reason: str, part: i
     return replace(shard, reason=single_line(reason, 500))
 
 
-def _with_options(options: tuple[str, ...], ranges: Callable[..., Iterator[Range]], *args: Any) -> Iterator[Range]:
-    """Yield the items of `ranges(*args)`, with these storage options. Runs in the isolated process."""
+def _with_options(options: tuple[str, ...], function: Callable[..., Iterator[Any]], *args: Any) -> Iterator[Any]:
+    """Yield the items of `function(*args)`, with these storage options. Runs in the isolated process."""
     if options != given_options():
         use_options(options)
-    return ranges(*args)
+    return function(*args)
 
 
 def make_shard(

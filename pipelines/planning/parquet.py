@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.storage import ContentIdentity, is_storage_error
-from pipelines.storage.fingerprint import chunk_range, groups_in, leaves_of, parquet_content
+from pipelines.storage.fingerprint import chunk_range, groups_in, is_part_of, leaves_of, parquet_content
 from spanmarker_core.errors import CodedError
 
 #: Maximum number of rows in a Parquet shard, however small they are.
@@ -53,7 +53,7 @@ def _footer_problem(parquet: pq.ParquetFile, size: int, columns: tuple[str, ...]
     """
     metadata, schema = parquet.metadata, parquet.schema
     leaves = {index: schema.column(index) for index in range(metadata.num_columns)}
-    leaves = {index: leaf for index, leaf in leaves.items() if leaf.path.partition(".")[0] in columns}
+    leaves = {index: leaf for index, leaf in leaves.items() if is_part_of(leaf.path, columns)}
     rows = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)

@@ -1,6 +1,7 @@
 """Ranges of one file that become shards: rows of Parquet, lines of JSONL, or the whole file."""
 
 import contextlib
+import difflib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ import pyarrow as pa
 from pipelines.planning.files import Range
 from pipelines.planning.inputs import BadColumns
 from pipelines.planning.parquet import document_row_ranges, opened_parquet, parquet_ranges
+from pipelines.stages.columns import is_missing, value_at
 from pipelines.stages.lines import DamagedFile, decompressed
 from pipelines.storage import ContentIdentity, open_input
+from pipelines.storage.fingerprint import field_at
 
 #: Bytes at the start of a JSONL file, in which at least one record must have the columns.
 HEAD_BYTES = 1 << 20
@@ -70,11 +73,11 @@ def file_ranges(
             for range_ in ranges:
                 yield layout.form + kind, *range_
         elif kind == "jsonl":
-            layout = layout_of(_keys(file.read(HEAD_BYTES)), None)
+            layout = layout_of(_keys(file.read(HEAD_BYTES), columns), None)
             for start, end in _line_ranges(file, size, max_shard_bytes, layout.document_column):
                 yield layout.form + kind, start, end, end - start, content.of([(start, end)])
         else:
-            layout = layout_of(_keys(_decompressed_head(file, kind)), None)
+            layout = layout_of(_keys(decompressed_head(file, kind), columns), None)
             yield layout.form + kind, 0, size, size, content.of([(0, size)])
 
 
@@ -93,12 +96,15 @@ def check_columns(
     """
     problems = []
     for column, is_right in fits.items():
-        if column not in names:
-            problems.append(f"no {column!r}")
+        found = None if schema is None else field_at(schema, column)
+        if found is None and (schema is not None or column not in names):
+            alike = difflib.get_close_matches(column.lower(), {name.lower(): name for name in names}, 1)
+            meant = [f" (did you mean {name!r}?)" for name in names if alike and name.lower() == alike[0]]
+            problems.append(f"no {column!r}{''.join(meant[:1])}")
         elif schema is not None and names.count(column) > 1:
             problems.append(f"{column!r} twice")
-        elif schema is not None and not is_right(schema.field(column).type):
-            problems.append(f"{column!r} is {schema.field(column).type}")
+        elif found is not None and not is_right(found.type):
+            problems.append(f"{column!r} is {found.type}")
     if problems and (names or schema is not None):
         where = " in its first records; their keys" if schema is None else "; its columns"
         raise BadColumns(f"{', '.join(problems)}{where}: {', '.join(names)}")
@@ -115,27 +121,35 @@ def is_string(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def is_id(kind: pa.DataType) -> bool:
-    """Return whether a column holds ids of documents.
+def head_records(head: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the first records of a JSONL file; a single invalid record is tolerated.
 
     Args:
-        kind: the column's type.
+        head: the first bytes of the file.
     """
-    return is_string(kind) or pa.types.is_integer(kind)
-
-
-def _keys(head: bytes) -> list[str]:
-    """Return the keys of the first records of a JSONL file, in order; a single invalid record is tolerated."""
-    keys: dict[str, None] = {}
     for line in head.split(b"\n")[:_HEAD_RECORDS]:
         with contextlib.suppress(ValueError, RecursionError):
             record = json.loads(line)
-            keys |= dict.fromkeys(record) if isinstance(record, dict) else {}
+            if isinstance(record, dict):
+                yield record
+
+
+def _keys(head: bytes, columns: tuple[str, ...]) -> list[str]:
+    """Return the keys of the first records of a JSONL file, in order, and which of some paths lead into them."""
+    keys: dict[str, None] = {}
+    for record in head_records(head):
+        keys |= dict.fromkeys(record)
+        keys |= dict.fromkeys(path for path in columns if not is_missing(value_at(record, path)))
     return list(keys)
 
 
-def _decompressed_head(file: IO[bytes], kind: str) -> bytes:
-    """Return the first bytes of a compressed file, up to the first damage, which is left to the reader to reject."""
+def decompressed_head(file: IO[bytes], kind: str) -> bytes:
+    """Return the first bytes of a compressed file, up to the first damage, which is left to the reader to reject.
+
+    Args:
+        file: the file.
+        kind: its format, jsonl.gz or jsonl.zst.
+    """
     head = b""
     with contextlib.suppress(DamagedFile):
         for block in decompressed(file, kind):

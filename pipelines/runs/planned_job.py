@@ -1,16 +1,20 @@
 """Planned jobs over shards: for each kind of job its shards, its task, and the other files of its output."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from pipelines.jobs.base import CorpusJob, ShardJob
 from pipelines.jobs.prepare_training import AnnotatedJob
 from pipelines.jobs.tag import TagJob
 from pipelines.output.digest_set import DigestSet
+from pipelines.output.job_identity import owner_identity
 from pipelines.planning.documents import plan_shards
+from pipelines.planning.kept import kept_identity, with_kept
 from pipelines.runs.planned_training_data import PlannedTrainingData
 from pipelines.runs.prepared_samples import PreparedSamples, find_prepared_samples
-from pipelines.task import Task
+from pipelines.storage import absolute
+from pipelines.task import Columns, Task
 from schemas.shards import Shard
 from spanmarker_core.bundle.reader import BundleInfo, read_info
 
@@ -84,31 +88,42 @@ class _PlannedCorpus(PlannedJob):
     def __init__(self, job: CorpusJob, info: BundleInfo) -> None:
         self.job: ShardJob = job
         self._job, self._info = job, info
-        self.identity = job.identity(info)
+        self._columns = self._read_columns()
+        self.identity = {**job.identity(info), **kept_identity(self._columns)}
+
+    def _read_columns(self) -> Columns:
+        job, output = self._job, absolute(self._job.output)
+        fixed = owner_identity(output) if job.keep_columns and not job.force else None
+        limit = int(job.worker_memory)
+        return with_kept(job.columns, job.keep_columns, job.input, output, fixed or {}, limit)
 
     def shards(self, output: str, digest: str) -> Iterator[Shard]:
         return plan_shards(
             self.job.input,
             output=output,
-            columns=self.job.columns,
+            columns=self._columns,
             max_shard_bytes=self.job.max_shard_bytes,
             job_digest=digest,
             max_bytes=int(self.job.worker_memory),
         )
 
     def task(self, digest: str) -> Task:
-        return self._job.task(self._info, digest)
+        return replace(self._job.task(self._info, digest), columns=self._columns)
 
 
 class _PlannedSamples(_PlannedCorpus):
     """Planned work on samples, for tagging."""
 
     def __init__(self, samples: PreparedSamples, info: BundleInfo) -> None:
-        super().__init__(samples.tagging, info)
         self._samples = samples
+        super().__init__(samples.tagging, info)
+        self.identity = {**samples.tagging.identity(info), **samples.kept_identity}
+
+    def _read_columns(self) -> Columns:
+        return self._samples.columns
 
     def shards(self, output: str, digest: str) -> Iterator[Shard]:
         return self._samples.shards(digest)
 
     def task(self, digest: str) -> Task:
-        return self._samples.task(self._info, digest)
+        return replace(self._samples.task(self._info, digest), columns=self._columns)

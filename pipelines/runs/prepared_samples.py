@@ -1,19 +1,25 @@
 """The output folder of `spanmarker prepare` as input of `spanmarker tag --samples`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from pipelines.errors import PipelineError
 from pipelines.jobs.prepare import PrepareJob
+from pipelines.jobs.shared import DEFAULT_ID
 from pipelines.jobs.tag import TagJob
 from pipelines.output.digest_set import DigestSet
 from pipelines.output.job_identity import identity_differences
-from pipelines.output.layout import SAMPLE_TABLES, tables_of
+from pipelines.output.layout import SAMPLE_TABLES, table_path, tables_of
 from pipelines.output.manifest import find_done, identity_digest, plan_path, planned
 from pipelines.output.plan_file import plan_identity
 from pipelines.planning.files import renamed
-from pipelines.storage import absolute, exists
-from pipelines.task import TagTask
+from pipelines.planning.kept import IDENTITY
+from pipelines.stages.kept_columns import KEPT
+from pipelines.storage import absolute, exists, open_input
+from pipelines.task import Columns, TagTask
+from schemas import PREPARED
 from schemas.shards import Shard
 from spanmarker_core.bundle.reader import BundleInfo
 
@@ -29,11 +35,15 @@ class PreparedSamples:
         folder: output folder of `spanmarker prepare`.
         job: digest of the identity of the job that made the samples.
         tagging: the tagging job, with the settings inherited from the samples.
+        columns: the columns that were read and kept.
+        kept_identity: the part of the job identity that the kept columns determine.
     """
 
     folder: str
     job: str
     tagging: TagJob
+    columns: Columns
+    kept_identity: dict[str, str]
 
     def shards(self, digest: str) -> Iterator[Shard]:
         """Yield the prepared shards under their names in the tagging job.
@@ -68,14 +78,26 @@ def find_prepared_samples(job: TagJob, info: BundleInfo) -> PreparedSamples:
     there = plan_identity(plan_path(folder)) if exists(plan_path(folder)) else {}
     if tables_of(there) != SAMPLE_TABLES:
         raise PipelineError("samples.not_prepared", path=folder)
-    settled = {name: there[name] for name in _SETTLED if name not in job.model_fields_set}
+    settled: dict[str, str | None] = {name: there[name] for name in _SETTLED if name not in job.model_fields_set}
+    if "id_column" in settled and there["id_column"] == DEFAULT_ID and "ids" not in there:
+        settled["id_column"] = None
+    kept = {key: value for key, value in there.items() if key.startswith(IDENTITY)}
     tagging = job.model_copy(update=settled)
     here = PrepareJob(input=["-"], output=job.output, **{name: getattr(tagging, name) for name in _SETTLED}).identity(
         info
     )
-    if lines := identity_differences(there, here):
+    if lines := identity_differences(there, {**here, **kept}):
         raise PipelineError("samples.other_job", path=folder, differences="\n".join(lines))
     names = DigestSet.of(shard.name for shard in planned(folder))
     if left := len(names - find_done(folder).done):
         raise PipelineError("samples.not_ready", path=folder, left=left, total=len(names))
-    return PreparedSamples(folder, identity_digest(there), tagging)
+    columns = _with_kept(tagging.columns, folder) if kept else tagging.columns
+    return PreparedSamples(folder, identity_digest(there), tagging, columns, kept)
+
+
+def _with_kept(columns: Columns, folder: str) -> Columns:
+    """Return columns with those that samples carry, whose types every file of inputs has."""
+    shard = next(planned(folder))
+    with open_input(table_path(folder, PREPARED.name, shard.name)) as file:
+        struct = pa.ipc.open_file(file).schema.field(KEPT).type
+    return replace(columns, keep=tuple(field.name for field in struct), kept=pa.schema(list(struct)))

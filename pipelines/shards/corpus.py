@@ -20,6 +20,8 @@ from pipelines.shards.document_batch import DocumentBatch, PackedBatch
 from pipelines.shards.model import Packing, check_model
 from pipelines.shards.runner import ShardWork, Writers
 from pipelines.shards.sample_files import SampleWriter, read_batches
+from pipelines.shards.tables import annotations_table
+from pipelines.stages.kept_columns import KEPT
 from pipelines.stages.pack import Encoded, encode, pack_runs
 from pipelines.stages.read import ReadBatch, batched, read_records
 from pipelines.stages.samples import Samples, document_edges
@@ -27,7 +29,7 @@ from pipelines.stages.split import split
 from pipelines.stages.tag import tag
 from pipelines.storage.fingerprint import content_now
 from pipelines.task import TagTask, Task
-from schemas import ANNOTATIONS, PREPARED, SAMPLES
+from schemas import ANNOTATIONS, DOCUMENTS, ENTITIES, PREPARED, SAMPLES, Table
 from schemas.manifest import Entry
 from schemas.shards import Shard
 from spanmarker_core.inference.out_of_memory import is_out_of_memory
@@ -42,7 +44,14 @@ class _CorpusShard(ShardWork[DocumentBatch]):
     """The work on a shard of documents."""
 
     def read(self, records: Callable[..., Iterator[Any]]) -> Iterator[ReadBatch]:
-        return batched(records(self.shard, read_records, self.task.columns))
+        columns = self.task.columns
+        return batched(records(self.shard, read_records, columns), columns.kept)
+
+    def kept_in(self, table: Table) -> Sequence[pa.Field]:
+        kept = list(self.task.columns.kept)
+        if table.name == PREPARED.name:
+            return [pa.field(KEPT, pa.struct(kept))] if kept else ()
+        return kept if table.name == DOCUMENTS.name else ()
 
     def inputs(self, documents: pa.RecordBatch) -> pa.RecordBatch:
         return documents
@@ -57,7 +66,7 @@ class _CorpusShard(ShardWork[DocumentBatch]):
         return group, encoded
 
     def content(self) -> str:
-        return content_now(self.shard, self.task.columns.id, self.task.columns.text)
+        return content_now(self.shard, *self.task.columns.read)
 
 
 class PrepareShard(_CorpusShard):
@@ -93,7 +102,7 @@ class PrepareShard(_CorpusShard):
 
     def finish(self, group: DocumentBatch, writers: Writers) -> int:
         """Count the documents; their rows are written when they are tagged."""
-        return self.add(group, ANNOTATIONS.empty(), writers)
+        return self.add(group, pa.RecordBatch.from_pylist([], ENTITIES), writers)
 
 
 class TagShard(_CorpusShard):
@@ -151,8 +160,15 @@ class TagShard(_CorpusShard):
         with self.stats.timed("check"):
             annotations = group.checked_annotations()
         with self.stats.timed("write"):
-            writers[ANNOTATIONS.name].write(annotations)
+            rows = annotations_table(group, annotations, self.task.keep_in_annotations)
+            writers[ANNOTATIONS.name].write(rows)
         return self.add(group, annotations, writers)
+
+    def kept_in(self, table: Table) -> Sequence[pa.Field]:
+        """Return the kept columns, which `documents` has and `annotations` may have."""
+        if table.name == ANNOTATIONS.name and self.task.keep_in_annotations:
+            return list(self.task.columns.kept)
+        return super().kept_in(table)
 
     def complete(self, entry: Entry) -> None:
         """Add the work of the model and the entities."""

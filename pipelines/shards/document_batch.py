@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pipelines.stages.records import RAW_BYTES, Reject
 from pipelines.stages.samples import Samples
 from pipelines.stages.tag import numbered
-from schemas import ANNOTATIONS
+from schemas import ENTITIES
 
 
 @dataclass(slots=True)
@@ -18,13 +18,13 @@ class DocumentBatch:
     """A batch of documents being processed. All arrays are indexed by the documents' positions in `documents`.
 
     Attributes:
-        documents: INPUTS rows; ids are unique.
+        documents: INPUTS rows; ids are unique. If the job keeps columns, with the struct `kept`.
         rejects: invalid records, and documents that failed before they had windows.
         n_sentences: int64, sentences of each document, counted so far.
         n_windows: int64, windows of each document, counted so far.
         n_words: int64, words of each document, counted so far.
         n_long_words: int64, words of each document that are too long for a window, counted so far.
-        annotations: ANNOTATIONS rows; the rows of one document may be spread over several batches.
+        annotations: ENTITIES rows; the rows of one document may be spread over several batches.
         rejected: rejects of `documents`, by position. Their annotations are ignored.
         told: words and bytes of text already returned by `untold`.
     """
@@ -111,11 +111,11 @@ class DocumentBatch:
         return words - before[0], n_bytes - before[1]
 
     def checked_annotations(self) -> pa.RecordBatch:
-        """Return all rows of documents that are not rejected, numbered within each document.
+        """Return the ENTITIES rows of documents that are not rejected, numbered within each document.
 
         The text of every row is compared with the document's characters; a document with a wrong row is rejected.
         """
-        found = self.alive(pa.concat_batches([ANNOTATIONS.empty(), *self.annotations]))
+        found = self.alive(pa.concat_batches([pa.RecordBatch.from_pylist([], ENTITIES), *self.annotations]))
         places = self.places(found["document_id"])
         texts = self.documents["text"].to_pylist()
         starts, ends = found["char_start"].to_pylist(), found["char_end"].to_pylist()
@@ -164,7 +164,7 @@ def reject_of(documents: pa.RecordBatch, place: int, stage: str, code: str, mess
         code: stable code of the reason.
         message: the reason, for the user.
     """
-    row = documents.slice(place, 1).to_pylist()[0]
+    row = {name: documents[name][place].as_py() for name in ("document_id", "source", "source_row", "text")}
     text = row["text"]
     # A character has at least one byte, so these characters contain all bytes that are kept.
     raw = text[:RAW_BYTES].encode()[:RAW_BYTES]

@@ -12,7 +12,7 @@ another attempt may have committed them in the meantime. `pipelines.output.recon
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -138,6 +138,14 @@ class ShardWork(ABC, Generic[Documents]):
     def content(self) -> str:
         """Return the current identity of the shard's content; `Shard.content` is the planned one."""
 
+    def kept_in(self, table: Table) -> Sequence[pa.Field]:
+        """Return the columns that a table has in addition to its own.
+
+        Args:
+            table: a table of `tables`.
+        """
+        return ()
+
     def complete(self, entry: Entry) -> None:
         """Add what only this kind of work counts to the manifest entry.
 
@@ -161,7 +169,8 @@ class ShardWork(ABC, Generic[Documents]):
             writers: Writers = {}
             for table in self.tables:
                 url = table_path(task.output, table.name, self.shard.name)
-                opened = (arrow_file if url.endswith(".arrow") else table_writer)(url, table, self.footer)
+                written = table.extended(self.kept_in(table))
+                opened = (arrow_file if url.endswith(".arrow") else table_writer)(url, written, self.footer)
                 writers[table.name] = stack.enter_context(opened)
             batches = stack.enter_context(closing(prefetch(self.batches(), _AHEAD)))
             for batch in stats.timed_each("wait", batches):

@@ -20,6 +20,7 @@ from pipelines.output.manifest import committed_entry
 from pipelines.planning.files import renamed
 from pipelines.shards.document_batch import DocumentBatch, PackedBatch
 from pipelines.shards.stats import ShardStats
+from pipelines.stages.kept_columns import KEPT
 from pipelines.stages.read import INPUTS
 from pipelines.stages.records import Reject, clean
 from pipelines.stages.samples import rows_of, samples_of
@@ -150,19 +151,29 @@ def _input_rows(group: DocumentBatch, failed: dict[int, int]) -> pa.RecordBatch:
         for reject in group.rejects
     ]
     rows = pa.RecordBatch.from_arrays(of_documents, schema=PREPARED.schema)
-    return pa.concat_batches([rows, pa.RecordBatch.from_pylist(others, schema=PREPARED.schema)]) if others else rows
+    rows = pa.concat_batches([rows, pa.RecordBatch.from_pylist(others, schema=PREPARED.schema)]) if others else rows
+    if KEPT in documents.schema.names:
+        kept = documents[KEPT]
+        rows = rows.append_column(KEPT, pa.concat_arrays([kept, pa.nulls(len(others), kept.type)]))
+    return rows
 
 
 def _group(rows: pa.RecordBatch) -> tuple[DocumentBatch, dict[int, dict[str, str]]]:
     """Return the documents of PREPARED rows, and the error messages of packing by chunk and document id."""
     documents = rows.filter(pc.is_valid(rows["text"]))
     others = rows.filter(pc.is_null(rows["text"]))
+    inputs = pa.RecordBatch.from_arrays([documents[name] for name in INPUTS.names], schema=INPUTS)
+    if KEPT in documents.schema.names:
+        inputs = inputs.append_column(KEPT, documents[KEPT])
     group = DocumentBatch(
-        pa.RecordBatch.from_arrays([documents[name] for name in INPUTS.names], schema=INPUTS),
-        rejects=[Reject(**{name: row[name] for name in _REJECT_FIELDS}) for row in others.to_pylist()],
+        inputs,
+        rejects=[
+            Reject(**{name: row[name] for name in _REJECT_FIELDS}) for row in others.select(_REJECT_FIELDS).to_pylist()
+        ],
     )
     group.n_sentences += documents["n_sentences"].to_numpy()
     failures: dict[int, dict[str, str]] = {}
-    for row in documents.filter(pc.is_valid(documents["failed_run"])).drop_columns(["text", "raw"]).to_pylist():
+    failed = documents.filter(pc.is_valid(documents["failed_run"]))
+    for row in failed.select(["failed_run", "document_id", "message"]).to_pylist():
         failures.setdefault(row["failed_run"], {})[row["document_id"]] = row["message"]
     return group, failures

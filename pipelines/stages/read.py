@@ -5,15 +5,17 @@ exception is a byte order mark at the start of a file, which is not part of its 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from pipelines.stages.lines import BLOCK_BYTES, json_lines, shown_id
+from pipelines.stages import row_groups
+from pipelines.stages.columns import arrow_records, json_record
+from pipelines.stages.kept_columns import KEPT, BadColumn, KeptRow, kept_of_batch, kept_of_json, kept_rows
+from pipelines.stages.lines import json_lines, shown_id
 from pipelines.stages.records import MAX_RECORD_BYTES, RAW_BYTES, Record, Reject, clean, raw_head
-from pipelines.storage import is_storage_error, join, open_input
+from pipelines.storage import join, open_input
 from pipelines.task import Columns
 from schemas.shards import Shard
 from spanmarker_core.data.lines import BOM
@@ -42,7 +44,7 @@ class ReadBatch:
     """Documents and rejects that were read together.
 
     Attributes:
-        documents: INPUTS rows, in the order of the source.
+        documents: INPUTS rows, in the order of the source; if the job keeps columns, with the struct `kept`.
         rejects: rejects, in the order of the source.
     """
 
@@ -60,7 +62,7 @@ def read(shard: Shard, columns: Columns) -> Iterator[ReadBatch]:
     Raises:
         OSError: the storage failed. Faults of content become rejects.
     """
-    return batched(read_records(shard, columns))
+    return batched(read_records(shard, columns), columns.kept)
 
 
 def read_records(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
@@ -76,13 +78,14 @@ def read_records(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
     return _READERS[shard.format](shard, columns)
 
 
-def batched(records: Iterable[Record | Reject]) -> Iterator[ReadBatch]:
+def batched(records: Iterable[Record | Reject], kept: pa.Schema | None = None) -> Iterator[ReadBatch]:
     """Check records and yield them in bounded batches.
 
     Args:
         records: the records and rejects of a shard, in order.
+        kept: the kept columns, if there are any.
     """
-    batch = _Batch()
+    batch = _Batch(kept)
     seen: set[str] = set()
     for record in records:
         # Memory is bounded; the check over the whole output finds duplicates that this one misses. Within a batch
@@ -93,15 +96,17 @@ def batched(records: Iterable[Record | Reject]) -> Iterator[ReadBatch]:
         batch.add(document)
         if batch.full:
             yield batch.close()
-            batch = _Batch()
+            batch = _Batch(kept)
     if batch.rows or batch.rejects:
         yield batch.close()
 
 
 @dataclass(slots=True)
 class _Batch:
+    schema: pa.Schema | None
     rows: list[dict[str, Any]] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
+    kept: list[Any] = field(default_factory=list)
     n_bytes: int = 0
 
     def add(self, document: "Reject | tuple[Record, int]") -> None:
@@ -109,6 +114,7 @@ class _Batch:
             self.rejects.append(document)
             return
         record, n_bytes = document
+        self.kept.append(record.kept)
         self.rows.append(
             {
                 "document_id": record.document_id,
@@ -128,7 +134,10 @@ class _Batch:
         )
 
     def close(self) -> ReadBatch:
-        return ReadBatch(pa.RecordBatch.from_pylist(self.rows, schema=INPUTS), self.rejects)
+        documents = pa.RecordBatch.from_pylist(self.rows, schema=INPUTS)
+        if self.schema:
+            documents = documents.append_column(KEPT, kept_rows(self.kept, self.schema))
+        return ReadBatch(documents, self.rejects)
 
 
 def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
@@ -172,7 +181,7 @@ def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
         raw = encoded if raw is None else raw
         return reject("duplicate_id", "an earlier document of this shard has the same id")
     seen.add(document_id)
-    return Record(record.source, record.source_row, document_id, text, None), len(encoded)
+    return replace(record, document_id=document_id, text=text, raw=None), len(encoded)
 
 
 def _unicode_code(error: UnicodeError) -> str:
@@ -181,75 +190,52 @@ def _unicode_code(error: UnicodeError) -> str:
 
 
 def _read_parquet(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
-    for rows in parquet_rows(shard, [columns.id, columns.text]):
+    for rows in parquet_rows(shard, columns.read):
         if isinstance(rows, Reject):
             yield rows
             continue
         first, batch = rows
-        ids, texts = _values(batch[columns.id]), _values(batch[columns.text])
-        for place, (document_id, text) in enumerate(zip(ids, texts, strict=True), first):
+        ids, texts = arrow_records(batch, shard.source, first, columns)
+        kept = kept_of_batch(batch, shard.source, columns)
+        broken = _broken_rows(kept)
+        for row, (document_id, text) in enumerate(zip(ids, texts, strict=True)):
+            if row in broken:
+                message = f"a kept column: {broken[row]}"
+                yield Reject(None, shard.source, first + row, "read", "invalid_utf8", message, raw_head(text))
+                continue
             # A reject keeps the bytes of the text.
-            yield Record(shard.source, place, document_id, text, text)
+            item = None if kept is None else KeptRow(kept, row)
+            yield Record(shard.source, first + row, document_id, text, text, item)
 
 
-def parquet_rows(shard: Shard, columns: list[str]) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
-    """Yield the rows of a shard as (number of the first row, rows). Damage in one row group leaves the others readable.
+def _broken_rows(kept: pa.StructArray | None) -> dict[int, str]:
+    """Return the rows with strings that are not UTF-8, which Parquet files may hold; with what is wrong."""
+    broken: dict[int, str] = {}
+    if kept is None or _problem(kept) is None:
+        return broken
+    rows = range(len(kept))
+    return {row: problem for row in rows if (problem := _problem(kept.take(pa.array([row])))) is not None}
+
+
+def _problem(array: pa.Array) -> str | None:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        return str(error)
+    return None
+
+
+def parquet_rows(shard: Shard, columns: Iterable[str]) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
+    """Yield the rows of a shard, see `pipelines.stages.row_groups`.
 
     Args:
         shard: the shard, whose range is in rows.
-        columns: names of the columns to read.
+        columns: paths of the columns to read; those that the file does not have are left out.
 
     Raises:
         OSError: the storage failed.
     """
-    with open_input(shard.source) as file:
-        parquet = pq.ParquetFile(file, buffer_size=BLOCK_BYTES, pre_buffer=False, page_checksum_verification=True)
-        group_start = 0
-        for group in range(parquet.num_row_groups):
-            metadata = parquet.metadata.row_group(group)
-            start = max(shard.start, group_start)
-            end = min(shard.end, group_start + metadata.num_rows)
-            if start < end:
-                row_bytes = max(1, metadata.total_byte_size // metadata.num_rows)
-                rows = min(MAX_BATCH_DOCUMENTS, max(1, MAX_BATCH_BYTES // row_bytes))
-                batches = parquet.iter_batches(rows, row_groups=[group], columns=columns)
-                yield from _group_rows(shard, batches, group_start, start, end)
-            group_start += metadata.num_rows
-
-
-def _group_rows(
-    shard: Shard, batches: Iterator[pa.RecordBatch], row: int, start: int, end: int
-) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
-    """Yield the rows [start, end) of a row group whose first row is `row`; missing rows become one reject.
-
-    The footer gives the number of rows. Where a page header is damaged, the data has fewer: the reader then ends
-    early and raises nothing.
-    """
-    reason = "the data end before them"
-    try:
-        for batch in batches:
-            if row + len(batch) > start:
-                first = max(0, start - row)
-                yield row + first, batch.slice(first, min(end - row, len(batch)) - first)
-            row += len(batch)
-            if row >= end:
-                return
-    except (pa.ArrowException, OSError) as error:
-        if is_storage_error(error):
-            raise
-        reason = str(error)
-    row = max(row, start)
-    message = f"cannot read rows {row} to {end - 1}: {reason}"
-    yield Reject(None, shard.source, row, "read", "unreadable_rows", message, None, n_documents=end - row)
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """Return the values; strings as bytes, because strings in a Parquet file may be invalid UTF-8."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if not pa.types.is_integer(column.type):
-        column = column.cast(pa.large_string()).cast(pa.large_binary())
-    return column.to_pylist()
+    return row_groups.parquet_rows(shard, columns, MAX_BATCH_DOCUMENTS, MAX_BATCH_BYTES)
 
 
 def _read_jsonl(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
@@ -261,12 +247,18 @@ def _read_jsonl(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
         if not isinstance(values, dict):
             document_id, code = None, "broken_json"
             message = f"the line is a JSON {type(values).__name__}, not an object"
-        elif missing := [repr(column) for column in (columns.id, columns.text) if column not in values]:
-            document_id, code = shown_id(values.get(columns.id)), "missing_field"
-            message = f"the record has no {', '.join(missing)}"
         else:
-            yield Record(shard.source, position, values[columns.id], values[columns.text], line)
-            continue
+            found, text, missing = json_record(values, shard.source, position, columns)
+            document_id, code = shown_id(found), "missing_field"
+            message = f"the record has no {', '.join(map(repr, missing))}"
+            if not missing:
+                try:
+                    kept = kept_of_json(values, shard.source, columns)
+                except BadColumn as error:
+                    code, message = error.code, str(error)
+                else:
+                    yield Record(shard.source, position, found, text, line, kept)
+                    continue
         yield Reject(document_id, shard.source, position, "read", code, message, raw_head(line))
 
 
@@ -275,7 +267,7 @@ def _read_text(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
         path = join(shard.source, name)
         with open_input(path) as file:
             content = file.read(len(BOM) + MAX_RECORD_BYTES + 1)
-        yield Record(path, 0, name, content.removeprefix(BOM), content)
+        yield Record(path, 0, name, content.removeprefix(BOM), content, kept_of_json({}, path, columns))
 
 
 def _read_unreadable(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:

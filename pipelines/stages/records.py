@@ -49,6 +49,7 @@ class Record:
         document_id: the id.
         text: the text.
         raw: bytes of the record; None if they are not available.
+        kept: the kept columns, see `pipelines.stages.columns`; None without any.
     """
 
     source: str
@@ -56,6 +57,7 @@ class Record:
     document_id: Any
     text: Any
     raw: bytes | None
+    kept: Any = None
 
 
 def clean(text: str) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.stages.samples import Samples, document_edges, text_bounds
-from schemas import ANNOTATIONS
+from schemas import ENTITIES
 from spanmarker_core.spans.decoding import Threshold, decode
 
 if TYPE_CHECKING:  # It imports torch, which preparing samples does not need.
@@ -23,7 +23,7 @@ def tag(samples: Samples, model: "Tagger", decoder: str | None = None, threshold
         threshold: least score of an entity, for all labels or by label; None uses the bundle's.
 
     Returns:
-        ANNOTATIONS rows, sorted by document, then by position in its text; `entity_id` counts among these rows.
+        ENTITIES rows, sorted by document, then by position in its text; `entity_id` counts among these rows.
     """
     found = decode(model.score(samples.windows, threshold), decoder or model.config.decoder)
     text_starts = text_bounds(samples.windows)[0][found.window]
@@ -50,7 +50,7 @@ def tag(samples: Samples, model: "Tagger", decoder: str | None = None, threshold
             pa.array(found.word_start),
             pa.array(found.word_end),
         ],
-        schema=ANNOTATIONS.schema,
+        schema=ENTITIES,
     )
     return numbered(rows)
 
@@ -59,9 +59,9 @@ def numbered(annotations: pa.RecordBatch) -> pa.RecordBatch:
     """Return annotations with `entity_id` counted from 0 in each document.
 
     Args:
-        annotations: ANNOTATIONS rows, each document's together.
+        annotations: ENTITIES rows, each document's together.
     """
     edges = document_edges(annotations["document_id"])
     numbers = np.arange(len(annotations)) - np.repeat(edges[:-1], np.diff(edges))
-    place = ANNOTATIONS.schema.get_field_index("entity_id")
-    return annotations.set_column(place, ANNOTATIONS.schema.field(place), pa.array(numbers.astype(np.int32)))
+    place = ENTITIES.get_field_index("entity_id")
+    return annotations.set_column(place, ENTITIES.field(place), pa.array(numbers.astype(np.int32)))

@@ -1,7 +1,10 @@
 """Fingerprints of a shard's input. The plan and the shard task use the same functions to detect changes."""
 
 import hashlib
-from collections.abc import Iterable
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +13,9 @@ from pipelines.storage import ContentIdentity, is_storage_error, join, open_inpu
 from schemas.shards import Shard
 
 _TO_THE_END = (0, 1 << 62)
+
+#: Age in nanoseconds from which the times of a file reveal the next change, whatever their resolution.
+_SETTLED_NS = 2_000_000_000
 
 
 def content_now(shard: Shard, *columns: str) -> str:
@@ -30,12 +36,51 @@ def content_now(shard: Shard, *columns: str) -> str:
             try:
                 parquet = pq.ParquetFile(file)
                 groups = groups_in(parquet.metadata, shard.start, shard.end)
-                return parquet_content(parquet, content, columns, groups)
+                return _known.content(
+                    file, (columns, *groups), lambda: parquet_content(parquet, content, columns, groups)
+                )
             except (pa.ArrowException, OSError, KeyError) as error:
                 if isinstance(error, OSError) and is_storage_error(error):
                     raise
                 return f"not a readable Parquet file: {error}"
         return content.of([(shard.start, shard.end) if shard.format == "jsonl" else _TO_THE_END])
+
+
+class _Known:
+    """The content of the last row groups of a local file, so that it is not hashed again for each of their shards."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Any, str] | None = None
+
+    def content(self, file: IO[bytes], what: tuple[Any, ...], content: Callable[[], str]) -> str:
+        """Return the content of a part of a file: the known one, unless the file changed or may just be changing.
+
+        Args:
+            file: the file.
+            what: the part.
+            content: determines its content.
+        """
+        key = (_state(file), what)
+        last = self._last
+        if last is not None and last[0] == key:
+            return last[1]
+        found = content()
+        self._last = (key, found) if key[0] is not None and _state(file) == key[0] else None
+        return found
+
+
+_known = _Known()
+
+
+def _state(file: IO[bytes]) -> tuple[int, ...] | None:
+    """Return what changes with the content of a local file; None for a store, or after a change a moment ago."""
+    try:
+        status = os.fstat(file.fileno())
+    except OSError:
+        return None
+    settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED_NS
+    state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return state if settled else None
 
 
 def parquet_content(
@@ -46,10 +91,11 @@ def parquet_content(
     Args:
         parquet: the open file.
         content: identity of the same file's bytes.
-        columns: names of the columns.
+        columns: paths of the columns; the file may lack some.
         groups: numbers of the row groups.
     """
-    kinds = " ".join(str(parquet.schema_arrow.field(column).type) for column in columns)
+    fields = (field_at(parquet.schema_arrow, column) for column in columns)
+    kinds = " ".join(str(field.type) for field in fields if field is not None)
     metadata = parquet.metadata
     chunks = [
         metadata.row_group(group).column(leaf)
@@ -65,13 +111,48 @@ def leaves_of(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> list[int]:
 
     Args:
         metadata: the file's footer.
-        columns: names of the columns.
+        columns: paths of the columns.
     """
     if not metadata.num_row_groups:
         return []
     first = metadata.row_group(0)
     paths = [first.column(index).path_in_schema for index in range(metadata.num_columns)]
-    return [index for index, path in enumerate(paths) if path in columns or path.partition(".")[0] in columns]
+    return [index for index, path in enumerate(paths) if is_part_of(path, columns)]
+
+
+def is_part_of(path: str, columns: Iterable[str]) -> bool:
+    """Return whether a leaf of a Parquet schema belongs to one of some columns.
+
+    Args:
+        path: path of the leaf.
+        columns: paths of the columns.
+
+    >>> is_part_of("meta.list.element", ["meta"]), is_part_of("metadata", ["meta"])
+    (True, False)
+    """
+    return any(path == column or path.startswith(f"{column}.") for column in columns)
+
+
+def field_at(schema: pa.Schema, path: str) -> pa.Field | None:
+    """Return the field at a path: a column of that very name, else a field within structs; None if there is neither.
+
+    Args:
+        schema: the schema of a table.
+        path: such as `text` or `metadata.text`.
+
+    >>> field_at(pa.schema({"metadata": pa.struct({"text": pa.string()})}), "metadata.text").type
+    DataType(string)
+    """
+    fields: Any = schema
+    if path in schema.names:
+        return schema.field(schema.names.index(path))
+    *parents, name = path.split(".")
+    for parent in parents:
+        found = {field.name: field.type for field in fields}.get(parent)
+        if found is None or not pa.types.is_struct(found):
+            return None
+        fields = found
+    return next((field for field in fields if field.name == name), None)
 
 
 def text_content(paths: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from pipelines.output.layout import TAG_TABLES, table_path
 from pipelines.output.manifest import commit, identity_digest, make_folders, plan_path
 from pipelines.output.plan_file import save_plan
+from pipelines.stages.records import clean
 from pipelines.storage import publish_bytes
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from schemas.manifest import MANIFEST_VERSION, Entry, Output
@@ -51,6 +52,13 @@ def add_shard(
     name = f"{stem}-{number:05d}-{digest}"
     if not isinstance(rejects, pa.Table):
         rejects = [{"n_documents": 1, **reject} for reject in rejects]
+    if isinstance(annotations, pa.Table):
+        annotations = annotations.append_column(
+            "source", pa.array([clean(source)] * len(annotations), pa.large_string())
+        )
+        annotations = annotations.append_column("source_row", pa.array([0] * len(annotations)))
+    else:
+        annotations = [{"source": clean(source), "source_row": 0, **row} for row in annotations]
     tables = {
         table.name: rows.cast(table.schema) if isinstance(rows, pa.Table) else _table(rows, table.schema)
         for table, rows in zip((ANNOTATIONS, DOCUMENTS, REJECTS), (annotations, documents, rejects), strict=True)

@@ -72,7 +72,7 @@ class Tagged(TypedDict):
 
     Attributes:
         document_id: id of the document.
-        annotations: rows of ANNOTATIONS as dicts; empty if the document was rejected.
+        annotations: rows of ENTITIES as dicts; empty if the document was rejected.
         reject: None, or the reason for the rejection.
     """
 

@@ -20,10 +20,12 @@ from pipelines.planning.parquet import MAX_SHARD_ROWS
 from pipelines.task import Columns
 from tests.support.jobs import documents, write_jsonl, write_parquet
 
+ID_AND_TEXT = Columns("id", "text")
 
-def shards(*patterns, max_shard_bytes=4 << 20, job="j", output="/nowhere/out"):
+
+def shards(*patterns, max_shard_bytes=4 << 20, job="j", output="/nowhere/out", columns=ID_AND_TEXT):
     patterns = [str(pattern) for pattern in patterns]
-    options = {"columns": Columns("id", "text"), "max_shard_bytes": max_shard_bytes, "job_digest": job}
+    options = {"columns": columns, "max_shard_bytes": max_shard_bytes, "job_digest": job}
     return list(plan_shards(patterns, output=output, **options))
 
 

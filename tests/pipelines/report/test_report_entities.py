@@ -21,7 +21,7 @@ NAMES = [f"s-{number:05d}-{number:016x}" for number in range(7)]
 
 def batch(rows):
     """Annotations of (label, score, text)."""
-    columns = dict.fromkeys(ANNOTATIONS.schema.names, 0) | {"document_id": "d"}
+    columns = dict.fromkeys(ANNOTATIONS.schema.names, 0) | {"document_id": "d", "source": "s"}
     values = [{**columns, "label": label, "score": score, "text": text} for label, score, text in rows]
     return pa.RecordBatch.from_pylist(values, schema=ANNOTATIONS.schema)
 
