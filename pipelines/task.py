@@ -4,8 +4,13 @@ They are small and contain no configuration object, because they are sent to eve
 """
 
 from dataclasses import dataclass, field
+from typing import Literal
 
+from spanmarker_core.text.sentences import SentenceBreaks
 from spanmarker_core.windows.packer import Context
+
+#: What a job writes of sentences: no table, a table of their offsets, or one that also has their texts.
+WriteSentences = Literal["none", "offsets", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +20,17 @@ class Columns:
     Attributes:
         id: column or key of the ids.
         text: column or key of the texts.
+        language: column or key of the languages; None if the documents don't state theirs.
     """
 
     id: str
     text: str
+    language: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns or keys that are read."""
+        return (self.id, self.text) if self.language is None else (self.id, self.text, self.language)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +43,7 @@ class Task:
         model: folder of the bundle; "" is the bundled model, wherever a worker has it.
         model_digest: digest of the bundle.
         columns: columns of the inputs.
-        language: language of the texts, for the sentence splitter.
+        language: language of the texts that don't state theirs, for the sentence splitter; "auto" detects it.
         code: `CODE_VERSION` of the program that planned the job.
         threads: CPU threads per worker; 0 leaves them unchanged.
         shard_seconds: time limit of a shard, in seconds; a process that exceeds it ends itself. 0 means no limit.
@@ -41,6 +53,7 @@ class Task:
         lease: token of the driver's lease, checked against the output's lock before anything is published; "" means
             no lease. Excluded from comparison: the tasks of two runs are otherwise equal, so a worker that serves both
             loads its model once.
+        sentence_breaks: what ends a sentence, see `spanmarker_core.text.sentences.SentenceBreaks`.
     """
 
     output: str
@@ -55,6 +68,7 @@ class Task:
     worker_bytes: int
     storage_options: tuple[str, ...] = field(repr=False)
     lease: str = field(default="", kw_only=True, compare=False)
+    sentence_breaks: SentenceBreaks = field(default="auto", kw_only=True)
 
     @property
     def machine(self) -> dict[str, str]:
@@ -74,6 +88,7 @@ class TagTask(Task):
         gate: one of `spanmarker_core.bundle.config.GATE_CHOICES`.
         samples: output folder of the `spanmarker prepare` that read the shards; "" reads them in this job.
         samples_job: digest of the identity of that job.
+        write_sentences: what the table `sentences` holds, see `WriteSentences`.
     """
 
     device: str
@@ -83,6 +98,7 @@ class TagTask(Task):
     gate: str
     samples: str
     samples_job: str
+    write_sentences: WriteSentences = "none"
 
     @property
     def machine(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ from schemas.tables import Table
 
 DOCUMENTS = Table.define(
     "documents",
-    1,
+    2,
     ("document_id", pa.large_string(), "null where the record had none; else the id, as it came in"),
     ("source", pa.large_string(), "file that the document was read from"),
     ("source_row", pa.int64(), "null where it can't be told; else row (Parquet), byte offset (JSONL) or 0 (text file)"),
@@ -17,4 +17,11 @@ DOCUMENTS = Table.define(
     ("n_long_words", pa.int32(), "words too long for a window, shown to the model as one unknown token"),
     ("n_windows", pa.int32(), "windows the document was packed into"),
     ("n_entities", pa.int32(), "rows in annotations"),
+    ("language", pa.string(), "null where the text was not split; else its language, for the splitter (ISO 639)"),
+    (
+        "language_from",
+        pa.string(),
+        "null where the text was not split; else column, option (--language), detected, or default (English, because "
+        "none was detected)",
+    ),
 )

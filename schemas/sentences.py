@@ -1,4 +1,8 @@
-"""Sentences, written by the `split` stage and read by the `pack` stage. Rows of a document are contiguous, in order."""
+"""Sentences. Rows of a document are contiguous, in order.
+
+SENTENCES are written by the `split` stage and read by the `pack` stage. SENTENCE_OFFSETS and SENTENCE_TEXTS are stored,
+if `spanmarker tag --write-sentences` asks for them.
+"""
 
 import pyarrow as pa
 
@@ -12,4 +16,17 @@ SENTENCES = Table.define(
     ("text", pa.large_string(), "the sentence: document_text[char_start:char_end]"),
     ("char_start", pa.int64(), "first character of the sentence in the document (code points)"),
     ("char_end", pa.int64(), "one past the last character"),
+)
+
+_STORED = (
+    ("document_id", pa.large_string(), "the document's id, as it came in"),
+    ("source", pa.large_string(), "file that the document was read from"),
+    ("source_row", pa.int64(), "row (Parquet), byte offset (JSONL) or 0 (text file)"),
+    ("sentence_id", pa.int32(), "number of the sentence in its document, from 0"),
+    ("char_start", pa.int64(), "first character of the sentence in the document (code points)"),
+    ("char_end", pa.int64(), "one past the last character"),
+)
+SENTENCE_OFFSETS = Table.define("sentences", 1, *_STORED)
+SENTENCE_TEXTS = Table.define(
+    "sentences", 1, *_STORED, ("text", pa.large_string(), "the sentence: document_text[char_start:char_end]")
 )

@@ -13,10 +13,13 @@ from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
 from pipelines.jobs.shared import DocumentColumns
 from pipelines.processes.children import cores
+from pipelines.stages.languages import AUTO
 from pipelines.storage import absolute
-from pipelines.task import Task
+from pipelines.task import Columns, Task
 from spanmarker_core.bundle.reader import BundleInfo
 from spanmarker_core.default_model import bundled_model_path
+from spanmarker_core.text.detection import DETECTOR
+from spanmarker_core.text.sentences import SentenceBreaks
 
 Inputs = Annotated[
     list[str],
@@ -151,7 +154,39 @@ class ShardJob(DocumentColumns):
 class CorpusJob(ShardJob):
     """Settings shared by `spanmarker tag` and `spanmarker prepare`: those of `ShardJob`, and a model."""
 
+    detects = True
+
     model: str = Field("", description="Model bundle.  [default: the bundled model]")
+    language: str = Field(
+        "en",
+        description="Language of the texts, for the sentence splitter: a code such as de, or its English name; auto "
+        "detects it in each document.",
+    )
+    language_column: str | None = Field(
+        None, description="Column or JSON key of the languages. Unknown or missing ones fall back to --language."
+    )
+    sentence_breaks: SentenceBreaks = Field(
+        "auto", description="auto, or lines: each line is split as a text of its own, as for lists."
+    )
+
+    @property
+    def columns(self) -> Columns:
+        """Columns of the inputs."""
+        return Columns(self.id_column, self.text_column, self.language_column)
+
+    def read_values(self) -> dict[str, str]:
+        """Return the part of the job identity that determines how inputs are read.
+
+        An option adds a value only if it is given, so that the identities of earlier jobs stay the same.
+        """
+        values = super().read_values()
+        if self.language == AUTO:
+            values["detector"] = f"{DETECTOR} {version(DETECTOR)}"
+        if self.language_column is not None:
+            values["language_column"] = self.language_column
+        if self.sentence_breaks != "auto":
+            values["sentence_breaks"] = self.sentence_breaks
+        return values
 
     def described(self) -> dict[str, Any]:
         """Return the job for reports and logs, without the values of options that may hold secrets."""
@@ -184,6 +219,7 @@ class CorpusJob(ShardJob):
     def _task_values(self, info: BundleInfo, digest: str) -> dict[str, Any]:
         return {
             **self.task_values(digest),
+            "sentence_breaks": self.sentence_breaks,
             "model": self.model_path if self.model else "",
             "model_digest": info.digest,
         }

@@ -1,10 +1,14 @@
 """Fields that several job models share."""
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from pipelines.stages.languages import AUTO
 from pipelines.task import Columns
+from spanmarker_core.errors import CoreError
+from spanmarker_core.text.detection import load_detector
+from spanmarker_core.text.languages import normalise_language
 
 Scheme = Annotated[str | None, Field(description="Label scheme of tagged data, such as IOB2.")]
 
@@ -14,14 +18,30 @@ class DocumentColumns(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
+    #: Whether the job can detect the language of each document.
+    detects: ClassVar[bool] = False
+
     id_column: str = Field("id", description="Column or JSON key of the ids.")
     text_column: str = Field("text", description="Column or JSON key of the texts.")
-    language: str = Field("en", description="Language of the texts, for the sentence splitter.")
+    language: str = Field(
+        "en", description="Language of the texts, for the sentence splitter: a code such as de, or its English name."
+    )
 
     @property
     def columns(self) -> Columns:
         """Columns of the inputs."""
         return Columns(self.id_column, self.text_column)
+
+    @field_validator("language")
+    @classmethod
+    def _known_language(cls, value: str) -> str:
+        if cls.detects and value.strip().lower() == AUTO:
+            load_detector()
+            return AUTO
+        try:
+            return normalise_language(value)
+        except CoreError as error:
+            raise ValueError(str(error)) from error
 
     @model_validator(mode="after")
     def _columns_differ(self) -> Self:

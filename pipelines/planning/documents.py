@@ -59,10 +59,10 @@ def document_ranges(path: str, size: int, kind: str, columns: Columns, max_shard
     """
 
     def layout_of(names: list[str], schema: pa.Schema | None) -> Layout:
-        check_columns(names, schema, {columns.id: is_id, columns.text: is_string})
-        return Layout((columns.id, columns.text))
+        check_columns(names, schema, dict(zip(columns.names, (is_id, is_string, is_string), strict=False)))
+        return Layout(columns.names)
 
-    return file_ranges(path, size, kind, (columns.id, columns.text), layout_of, max_shard_bytes)
+    return file_ranges(path, size, kind, columns.names, layout_of, max_shard_bytes)
 
 
 _DOCUMENTS = InputData(FORMATS, "input.unknown_format", "input.bad_columns", document_ranges)

@@ -14,11 +14,14 @@ from pipelines.output.plan_file import plan_identity
 from pipelines.planning.files import renamed
 from pipelines.storage import absolute, exists
 from pipelines.task import TagTask
+from schemas import PREPARED
 from schemas.shards import Shard
 from spanmarker_core.bundle.reader import BundleInfo
 
 #: Settings that the tagging job inherits from the samples; other values in the job are rejected.
-_SETTLED = ("id_column", "text_column", "language")
+_SETTLED = ("id_column", "text_column", "language", "language_column", "sentence_breaks")
+#: Versions of PREPARED that are read.
+_READABLE = ("1", str(PREPARED.version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +71,14 @@ def find_prepared_samples(job: TagJob, info: BundleInfo) -> PreparedSamples:
     there = plan_identity(plan_path(folder)) if exists(plan_path(folder)) else {}
     if tables_of(there) != SAMPLE_TABLES:
         raise PipelineError("samples.not_prepared", path=folder)
-    settled = {name: there[name] for name in _SETTLED if name not in job.model_fields_set}
+    settled = {name: there[name] for name in _SETTLED if name in there and name not in job.model_fields_set}
     tagging = job.model_copy(update=settled)
     here = PrepareJob(input=["-"], output=job.output, **{name: getattr(tagging, name) for name in _SETTLED}).identity(
         info
     )
+    version = f"schema.{PREPARED.name}"
+    if there[version] in _READABLE:
+        here[version] = there[version]
     if lines := identity_differences(there, here):
         raise PipelineError("samples.other_job", path=folder, differences="\n".join(lines))
     names = DigestSet.of(shard.name for shard in planned(folder))

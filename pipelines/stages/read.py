@@ -25,6 +25,9 @@ INPUTS = pa.schema(
         pa.field("source", pa.large_string(), nullable=False),
         pa.field("source_row", pa.int64(), nullable=False),
         pa.field("text", pa.large_string(), nullable=False),
+        # As the record states it, then as `pipelines.stages.languages` finds it.
+        pa.field("language", pa.string()),
+        pa.field("language_from", pa.string()),
     ]
 )
 
@@ -32,6 +35,9 @@ INPUTS = pa.schema(
 MAX_BATCH_DOCUMENTS = 256
 
 MAX_BATCH_BYTES = 256 << 10
+
+#: Characters kept of a stated language; no name of one is as long.
+_LANGUAGE_CHARACTERS = 100
 
 #: Ids kept to detect duplicates; only compressed files have more in one shard.
 _MAX_IDS = 500_000
@@ -115,6 +121,7 @@ class _Batch:
                 "source": clean(record.source),
                 "source_row": record.source_row,
                 "text": record.text,
+                "language": record.language,
             }
         )
         self.n_bytes += n_bytes
@@ -172,7 +179,15 @@ def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
         raw = encoded if raw is None else raw
         return reject("duplicate_id", "an earlier document of this shard has the same id")
     seen.add(document_id)
-    return Record(record.source, record.source_row, document_id, text, None), len(encoded)
+    language = _stated_language(record.language)
+    return Record(record.source, record.source_row, document_id, text, None, language), len(encoded)
+
+
+def _stated_language(value: Any) -> str | None:
+    """Return a stated language as text, or None for what can't be one."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    return clean(value[:_LANGUAGE_CHARACTERS]) if isinstance(value, str) else None
 
 
 def _unicode_code(error: UnicodeError) -> str:
@@ -181,15 +196,15 @@ def _unicode_code(error: UnicodeError) -> str:
 
 
 def _read_parquet(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
-    for rows in parquet_rows(shard, [columns.id, columns.text]):
+    for rows in parquet_rows(shard, list(columns.names)):
         if isinstance(rows, Reject):
             yield rows
             continue
         first, batch = rows
-        ids, texts = _values(batch[columns.id]), _values(batch[columns.text])
-        for place, (document_id, text) in enumerate(zip(ids, texts, strict=True), first):
+        values = [_values(batch[column]) for column in columns.names]
+        for place, (document_id, text, *language) in enumerate(zip(*values, strict=True), first):
             # A reject keeps the bytes of the text.
-            yield Record(shard.source, place, document_id, text, text)
+            yield Record(shard.source, place, document_id, text, text, *language)
 
 
 def parquet_rows(shard: Shard, columns: list[str]) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
@@ -265,7 +280,8 @@ def _read_jsonl(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
             document_id, code = shown_id(values.get(columns.id)), "missing_field"
             message = f"the record has no {', '.join(missing)}"
         else:
-            yield Record(shard.source, position, values[columns.id], values[columns.text], line)
+            language = values.get(columns.language)  # No key is None.
+            yield Record(shard.source, position, values[columns.id], values[columns.text], line, language)
             continue
         yield Reject(document_id, shard.source, position, "read", code, message, raw_head(line))
 

@@ -49,6 +49,7 @@ class Record:
         document_id: the id.
         text: the text.
         raw: bytes of the record; None if they are not available.
+        language: the language that it states, possibly of the wrong type; None if it states none.
     """
 
     source: str
@@ -56,6 +57,7 @@ class Record:
     document_id: Any
     text: Any
     raw: bytes | None
+    language: Any = None
 
 
 def clean(text: str) -> str:
