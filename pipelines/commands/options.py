@@ -55,7 +55,7 @@ def _with_bare_values(words: list[str]) -> list[str]:
     ['--write-sentences', 'offsets', '--output', 'out']
     """
     given: list[str] = []
-    for word, following in zip(words, [*words[1:], "--"], strict=True):
+    for word, following in zip(words, [*words[1:], "--"], strict=False):  # none, if there are no words
         given.append(word)
         if word in BARE and following.startswith("-"):
             given.append(BARE[word])
