@@ -54,7 +54,9 @@ _AT_ONCE = 2  # pages queried concurrently; others wait
 _SPECIAL = re.compile("[*?\\[\\]{}\\\\\ud800-\udfff]")
 
 _COLUMNS = {table.name: list(table.schema.names) for table in (ANNOTATIONS, DOCUMENTS, REJECTS)}
-_COLUMNS[REJECTS.name].remove("n_documents")  # missing in outputs of version 1
+# Outputs with version 1 of these tables lack these columns.
+for _table, _name in ((REJECTS, "n_documents"), (DOCUMENTS, "language"), (DOCUMENTS, "language_from")):
+    _COLUMNS[_table.name].remove(_name)
 _FILES = "read_parquet(?, filename = true, file_row_number = true, hive_partitioning = false)"
 
 
