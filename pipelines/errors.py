@@ -53,7 +53,7 @@ class PipelineError(CodedError):
         "input.no_kept_column": "--keep-columns names columns that no input has: {columns}. For JSON lines, only the "
         "keys of the first records of each file are known.",
         "input.kept_names": "--keep-columns would add columns under names that the output has already: {columns}. "
-        "Give them other names, such as --keep-columns {example}, or leave them out. With --keep-columns all, add the "
+        "Give them other names, such as --keep-columns {example}, or omit them. With --keep-columns all, add the "
         "new names: all,{example}.",
         "input.kept_types": "the inputs store these columns with types that one column of the output can't hold:\n"
         "{columns}\nLeave the columns out, or convert them in the inputs.",

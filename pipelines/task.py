@@ -4,10 +4,15 @@ They are small and contain no configuration object, because they are sent to eve
 """
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pyarrow as pa
 
+from spanmarker_core.text.sentences import SentenceBreaks
 from spanmarker_core.windows.packer import Context
+
+#: What a job writes of sentences: no table, a table of their offsets, or one that also has their texts.
+WriteSentences = Literal["none", "offsets", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,7 @@ class Columns:
     Attributes:
         id: path of the ids.
         text: path of the texts.
+        language: path of the languages; None if the documents do not state theirs.
         make_ids: whether a record without an id column gets an id made of its file and row; otherwise it is rejected.
         keep: paths of further columns to read; a path may also be a key of Hive partitions, such as `year=2024/`.
         kept: name and type of each of these columns in the rows of the job, in the same order.
@@ -26,19 +32,16 @@ class Columns:
 
     id: str
     text: str
+    language: str | None = field(default=None, kw_only=True)
     make_ids: bool = field(default=False, kw_only=True)
     keep: tuple[str, ...] = field(default=(), kw_only=True)
     kept: pa.Schema = field(default=pa.schema([]), kw_only=True)
 
     @property
-    def needed(self) -> tuple[str, ...]:
-        """Paths that a file must have."""
-        return (self.text,) if self.make_ids else (self.id, self.text)
-
-    @property
     def read(self) -> tuple[str, ...]:
         """All paths that are read where a file has them, each once."""
-        return tuple(dict.fromkeys((self.id, self.text, *self.keep)))
+        language = () if self.language is None else (self.language,)
+        return tuple(dict.fromkeys((self.id, self.text, *language, *self.keep)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Task:
         model: folder of the bundle; "" is the bundled model, wherever a worker has it.
         model_digest: digest of the bundle.
         columns: columns of the inputs.
-        language: language of the texts, for the sentence splitter.
+        language: language of the texts that don't state theirs, for the sentence splitter; "auto" detects it.
         code: `CODE_VERSION` of the program that planned the job.
         threads: CPU threads per worker; 0 leaves them unchanged.
         shard_seconds: time limit of a shard, in seconds; a process that exceeds it ends itself. 0 means no limit.
@@ -61,6 +64,7 @@ class Task:
         lease: token of the driver's lease, checked against the output's lock before anything is published; "" means
             no lease. Excluded from comparison: the tasks of two runs are otherwise equal, so a worker that serves both
             loads its model once.
+        sentence_breaks: what ends a sentence, see `spanmarker_core.text.sentences.SentenceBreaks`.
     """
 
     output: str
@@ -75,6 +79,7 @@ class Task:
     worker_bytes: int
     storage_options: tuple[str, ...] = field(repr=False)
     lease: str = field(default="", kw_only=True, compare=False)
+    sentence_breaks: SentenceBreaks = field(default="auto", kw_only=True)
 
     @property
     def machine(self) -> dict[str, str]:
@@ -95,6 +100,7 @@ class TagTask(Task):
         samples: output folder of the `spanmarker prepare` that read the shards; "" reads them in this job.
         samples_job: digest of the identity of that job.
         keep_in_annotations: whether every row of `annotations` has the kept columns of its document.
+        write_sentences: what the table `sentences` holds, see `WriteSentences`.
     """
 
     device: str
@@ -105,6 +111,7 @@ class TagTask(Task):
     samples: str
     samples_job: str
     keep_in_annotations: bool = field(default=False, kw_only=True)
+    write_sentences: WriteSentences = field(default="none", kw_only=True)
 
     @property
     def machine(self) -> dict[str, str]:

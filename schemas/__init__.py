@@ -11,7 +11,7 @@ from schemas.evaluated import EVALUATED
 from schemas.prepared import PREPARED
 from schemas.rejects import REJECTS
 from schemas.samples import SAMPLES
-from schemas.sentences import SENTENCES
+from schemas.sentences import SENTENCE_OFFSETS, SENTENCE_TEXTS, SENTENCES
 from schemas.tables import Table
 
 __all__ = [
@@ -25,5 +25,7 @@ __all__ = [
     "REJECTS",
     "SAMPLES",
     "SENTENCES",
+    "SENTENCE_OFFSETS",
+    "SENTENCE_TEXTS",
     "Table",
 ]

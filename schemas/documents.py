@@ -6,7 +6,7 @@ from schemas.tables import Table
 
 DOCUMENTS = Table.define(
     "documents",
-    1,
+    2,
     ("document_id", pa.large_string(), "null if the record had none; otherwise the id, as in the input"),
     ("source", pa.large_string(), "file from which the document was read"),
     ("source_row", pa.int64(), "null if unknown; otherwise row (Parquet), byte offset (JSONL) or 0 (text file)"),
@@ -17,4 +17,11 @@ DOCUMENTS = Table.define(
     ("n_long_words", pa.int32(), "words that exceed a window and are replaced by one unknown token"),
     ("n_windows", pa.int32(), "windows of the document"),
     ("n_entities", pa.int32(), "rows in annotations"),
+    ("language", pa.string(), "null if the text was not split; otherwise its language, an ISO 639 code"),
+    (
+        "language_from",
+        pa.string(),
+        "null if the text was not split; otherwise column, option (--language), detected, or default (English, because "
+        "none was detected)",
+    ),
 )

@@ -66,6 +66,8 @@ class Entry:
         outputs: output files by table name.
         versions: versions of the code and of the libraries that affect the rows.
         data: for annotated data, their `DataSummary`.
+        languages: number of documents by language; like `languages_from`, entries of earlier releases lack it.
+        languages_from: number of documents by the origin of their language, see DOCUMENTS.
     """
 
     version: int
@@ -83,6 +85,8 @@ class Entry:
     outputs: dict[str, Output]
     versions: dict[str, str]
     data: dict[str, Any] = field(default_factory=dict)
+    languages: dict[str, int] = field(default_factory=dict)
+    languages_from: dict[str, int] = field(default_factory=dict)
 
     def to_json(self, indent: int | None = None) -> bytes:
         """Return the entry as JSON with a digest of its content; file names that are not UTF-8 keep their bytes.

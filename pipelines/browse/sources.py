@@ -230,7 +230,7 @@ def _parquet_rows(path: str, rows: list[int], columns: Columns, deadline: float)
         first, batch = found
         for row in rows:
             if first <= row < first + len(batch):
-                ids, texts = arrow_records(batch.slice(row - first, 1), path, row, columns)
+                ids, texts, _ = arrow_records(batch.slice(row - first, 1), path, row, columns)
                 yield row, _plain(ids[0]), _plain(texts[0])
 
 
@@ -281,7 +281,7 @@ def _line_limit(document: dict[str, Any]) -> int:
 def _record(path: str, offset: int, line: bytes, columns: Columns) -> _Found:
     try:
         values = json.loads(line.removeprefix(BOM) if offset == 0 else line)
-        document_id, text, missing = json_record(values, path, offset, columns)
+        document_id, text, _, missing = json_record(values, path, offset, columns)
         if not missing:
             yield offset, document_id, text
     except (ValueError, KeyError, TypeError, RecursionError):

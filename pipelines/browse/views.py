@@ -172,7 +172,7 @@ class Site:
         known = list(documents)
         found = self.sources.texts([documents[owner] for owner in known], _CONTEXT_SECONDS)
         texts = dict(zip(known, found, strict=True))
-        tone_of, language = _tones(catalogue), catalogue.identity["language"]
+        tone_of, language = _tones(catalogue), catalogue.language
         contexts: list[Any] = []
         for row, owner in zip(rows, owners, strict=True):
             text = texts.get(owner, Text(None, lost))

@@ -22,11 +22,16 @@ Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
+#: Values of options that may be given without one.
+BARE = {"--write-sentences": "offsets"}
+
+
 class JobCommand(TyperCommand):
     """A command whose options from `with_options` are made when it is used, since job models take time to import."""
 
-    def make_context(self, *arguments: Any, **extra: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], *arguments: Any, **extra: Any) -> Any:
         """Make the options, and the context from them."""
+        args = _with_bare_values(args)
         assert self.callback
         command = inspect.unwrap(self.callback)
         if make := getattr(command, "make_options", None):
@@ -40,7 +45,21 @@ class JobCommand(TyperCommand):
             app.command()(complete)
             made = typer.main.get_command(app)
             self.params, self.callback = made.params, made.callback
-        return super().make_context(*arguments, **extra)
+        return super().make_context(info_name, args, *arguments, **extra)
+
+
+def _with_bare_values(words: list[str]) -> list[str]:
+    """Return the words of a command line with the values of `BARE` where an option has none.
+
+    >>> _with_bare_values(["--write-sentences", "--output", "out"])
+    ['--write-sentences', 'offsets', '--output', 'out']
+    """
+    given: list[str] = []
+    for word, following in zip(words, [*words[1:], "--"], strict=False):  # none, if there are no words
+        given.append(word)
+        if word in BARE and following.startswith("-"):
+            given.append(BARE[word])
+    return given
 
 
 def with_options(make: Callable[[], list[inspect.Parameter]]) -> Callable[[Command], Command]:

@@ -3,6 +3,7 @@
 Descriptions of fields are the help texts of the options, which `pipelines.commands.options` makes from them.
 """
 
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -13,10 +14,13 @@ from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
 from pipelines.jobs.shared import DEFAULT_ID, DocumentColumns
 from pipelines.processes.children import cores
+from pipelines.stages.languages import AUTO
 from pipelines.storage import absolute
-from pipelines.task import Task
+from pipelines.task import Columns, Task
 from spanmarker_core.bundle.reader import BundleInfo
 from spanmarker_core.default_model import bundled_model_path
+from spanmarker_core.text.detection import DETECTOR
+from spanmarker_core.text.sentences import SentenceBreaks
 
 Inputs = Annotated[
     list[str],
@@ -156,11 +160,26 @@ class ShardJob(DocumentColumns):
 class CorpusJob(ShardJob):
     """Settings shared by `spanmarker tag` and `spanmarker prepare`: those of `ShardJob`, and a model."""
 
+    detects = True
+
     model: str = Field("", description="Model bundle.  [default: the bundled model]")
     keep_columns: list[str] = Field(
         [],
         description="Columns of the input, separated by commas, to copy to the table documents: names, paths such as "
         "meta.url, keys of Hive partitions, NAME=NEW_NAME, or all.",
+    )
+    language: str = Field(
+        "en",
+        description="Language of the texts, for the sentence splitter: a code such as de, or its English name; auto "
+        "detects it in each document.",
+    )
+    language_column: str | None = Field(
+        None,
+        min_length=1,
+        description="Column or JSON key of the languages. --language applies where it is unknown or missing.",
+    )
+    sentence_breaks: SentenceBreaks = Field(
+        "auto", description="auto, or lines: each line is split as a separate text, as for lists."
     )
 
     @field_validator("keep_columns", mode="before")
@@ -173,6 +192,25 @@ class CorpusJob(ShardJob):
         if "" in names or any(name.startswith("=") or name.endswith("=") for name in names):
             raise ValueError("a name is empty")
         return list(dict.fromkeys(names))
+
+    @property
+    def columns(self) -> Columns:
+        """Columns of the inputs."""
+        return replace(super().columns, language=self.language_column)
+
+    def read_values(self) -> dict[str, str]:
+        """Return the part of the job identity that determines how inputs are read.
+
+        An option adds a value only if it is given, so that the identities of earlier jobs stay the same.
+        """
+        values = super().read_values()
+        if self.language == AUTO:
+            values["detector"] = f"{DETECTOR} {version(DETECTOR)}"
+        if self.language_column is not None:
+            values["language_column"] = self.language_column
+        if self.sentence_breaks != "auto":
+            values["sentence_breaks"] = self.sentence_breaks
+        return values
 
     def described(self) -> dict[str, Any]:
         """Return the job for reports and logs, without the values of options that may hold secrets."""
@@ -205,6 +243,7 @@ class CorpusJob(ShardJob):
     def _task_values(self, info: BundleInfo, digest: str) -> dict[str, Any]:
         return {
             **self.task_values(digest),
+            "sentence_breaks": self.sentence_breaks,
             "model": self.model_path if self.model else "",
             "model_digest": info.digest,
         }

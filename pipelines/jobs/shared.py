@@ -1,10 +1,14 @@
 """Fields that several job models share."""
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from pipelines.stages.languages import AUTO
 from pipelines.task import Columns
+from spanmarker_core.errors import CoreError
+from spanmarker_core.text.detection import load_detector
+from spanmarker_core.text.languages import normalise_language
 
 Scheme = Annotated[str | None, Field(description="Label scheme of tagged data, such as IOB2.")]
 
@@ -18,6 +22,9 @@ class DocumentColumns(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
+    #: Whether the job can detect the language of each document.
+    detects: ClassVar[bool] = False
+
     id_column: str | None = Field(
         None,
         min_length=1,
@@ -25,7 +32,9 @@ class DocumentColumns(BaseModel):
         "and row]",
     )
     text_column: str = Field("text", description="Column or JSON key of the texts.")
-    language: str = Field("en", description="Language of the texts, for the sentence splitter.")
+    language: str = Field(
+        "en", description="Language of the texts, for the sentence splitter: a code such as de, or its English name."
+    )
 
     @property
     def columns(self) -> Columns:
@@ -36,6 +45,17 @@ class DocumentColumns(BaseModel):
         """Return a description of each combination of settings that is not possible."""
         same = (self.id_column or DEFAULT_ID) == self.text_column
         return [f"id_column and text_column are both {self.text_column!r}"] if same else []
+
+    @field_validator("language")
+    @classmethod
+    def _known_language(cls, value: str) -> str:
+        if cls.detects and value.strip().lower() == AUTO:
+            load_detector()
+            return AUTO
+        try:
+            return normalise_language(value)
+        except CoreError as error:
+            raise ValueError(str(error)) from error
 
     @model_validator(mode="after")
     def _without_conflicts(self) -> Self:

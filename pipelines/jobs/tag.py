@@ -10,9 +10,9 @@ from pydantic import (
 
 from pipelines.jobs.base import CorpusJob
 from pipelines.jobs.reject_limit import MaxRejects
-from pipelines.output.layout import TAG_TABLES
+from pipelines.output.layout import tag_tables
 from pipelines.storage import absolute
-from pipelines.task import TagTask
+from pipelines.task import TagTask, WriteSentences
 from spanmarker_core.bundle.config import decoder_of, describe_gate, gate_threshold
 from spanmarker_core.bundle.reader import BundleInfo
 
@@ -27,6 +27,9 @@ class TagJob(CorpusJob):
     )
     keep_columns_in: Literal["documents", "annotations"] = Field(
         "documents", description="documents, or annotations: every row of both tables has the kept columns."
+    )
+    write_sentences: WriteSentences = Field(
+        "none", description="offsets or text: also write the table sentences, with their offsets or also their texts."
     )
     decoder: str | None = Field(None, description="flat.v1, nested.v1 or all.v1.  [default: as stored in the model]")
     threshold: float | None = Field(
@@ -52,6 +55,12 @@ class TagJob(CorpusJob):
     def _limit(cls, value: Any) -> Any:
         """Accept a number from a job file as well as a string."""
         return MaxRejects.parse(str(value)).text if isinstance(value, int | str) else value
+
+    @field_validator("write_sentences", mode="before")
+    @classmethod
+    def _switched(cls, value: Any) -> Any:
+        """Accept true and false from a job file."""
+        return ("offsets" if value else "none") if isinstance(value, bool) else value
 
     @field_validator("samples")
     @classmethod
@@ -90,7 +99,8 @@ class TagJob(CorpusJob):
             "gate": describe_gate(gate_threshold(info.config, self.gate, info.path)),
             "dtype": self.dtype,
             **({"keep_columns_in": self.keep_columns_in} if self.keep_columns_in != "documents" else {}),
-            **{f"schema.{table.name}": str(table.version) for table in TAG_TABLES},
+            **({"write_sentences": self.write_sentences} if self.write_sentences != "none" else {}),
+            **{f"schema.{table.name}": str(table.version) for table in tag_tables(self.write_sentences)},
         }
 
     def task(self, info: BundleInfo, digest: str, samples_job: str = "") -> TagTask:
@@ -111,4 +121,5 @@ class TagJob(CorpusJob):
             samples=absolute(self.samples) if self.samples else "",
             samples_job=samples_job,
             keep_in_annotations=self.keep_columns_in == "annotations",
+            write_sentences=self.write_sentences,
         )

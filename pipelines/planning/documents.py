@@ -62,6 +62,8 @@ def document_ranges(path: str, size: int, kind: str, columns: Columns, max_shard
 
     def layout_of(names: list[str], schema: pa.Schema | None) -> Layout:
         fits = {columns.id: is_id, columns.text: is_text}
+        if columns.language is not None:
+            fits[columns.language] = is_text
         has_id = columns.id in names if schema is None else field_at(schema, columns.id) is not None
         if columns.make_ids and not has_id:
             del fits[columns.id]

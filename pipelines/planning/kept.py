@@ -33,7 +33,7 @@ from pipelines.storage.globs import patterns_of
 from pipelines.task import Columns
 from schemas import ANNOTATIONS, DOCUMENTS
 
-#: Keeps all columns except those of ids and texts.
+#: Keeps all columns except those of ids, texts and languages.
 ALL = "all"
 
 #: Prefix of the keys of a job identity that hold the types.
@@ -72,7 +72,7 @@ def with_kept(
     if not files:
         return columns  # planning says what is wrong
     if ALL in names:
-        others = [path for path in found if path not in (columns.id, columns.text)]
+        others = [path for path in found if path not in (columns.id, columns.text, columns.language)]
         names = {path: names.get(path, path) for path in [*others, *names] if path != ALL}
     if missing := [path for path in names if path not in found]:
         raise PipelineError("input.no_kept_column", columns=", ".join(_meant(path, found) for path in missing))

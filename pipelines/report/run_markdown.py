@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.shards.stats import STATUSES
+from pipelines.stages.languages import AUTO, DEFAULT
 from spanmarker_core.text.markdown import cell, table
 from spanmarker_core.text.shortened import shortened
 
@@ -36,6 +37,7 @@ def report_markdown(values: dict[str, Any]) -> bytes:
             ("document", "source", "row", "code", "reason"),
             (["" if value is None else value for value in each.values()] for each in output["rejects"]["examples"]),
         ),
+        *_language_parts(values),
         "## Entities",
         _table(("label", "entities"), output["entities_by_label"].items()),
         *_found_parts(output["found"]),
@@ -63,6 +65,36 @@ def report_markdown(values: dict[str, Any]) -> bytes:
         _table(("versions", "shards"), output["shards_by_versions"].items()),
     ]
     return ("\n\n".join(part for part in parts if part) + "\n").encode("utf-8", "backslashreplace")
+
+
+def describe_languages(values: Mapping[str, Any]) -> str:
+    """Return a sentence on the origins of the documents' languages; empty if the job has one language.
+
+    Args:
+        values: values of the report.
+    """
+    identity, languages = values["identity"], values["output"].get("languages")
+    if languages is None or ("language_column" not in identity and identity["language"] != AUTO):
+        return ""
+    origins = languages["from"]
+    parts = [
+        f"{origins[origin]:,} {told}"
+        for origin, told in (
+            ("column", "stated in the column"),
+            ("detected", "detected"),
+            ("option", f"unknown or missing, and so {identity['language']}"),
+            ("default", f"not detectable, and so {DEFAULT}"),
+        )
+        if origin in origins
+    ]
+    return f"Languages of documents: {', '.join(parts)}."
+
+
+def _language_parts(values: Mapping[str, Any]) -> list[str]:
+    told = describe_languages(values)
+    if not told:
+        return []
+    return ["## Languages", told, _table(("language", "documents"), values["output"]["languages"]["documents"].items())]
 
 
 def describe_shards(run: Mapping[str, Any]) -> str:

@@ -9,7 +9,13 @@ from pipelines.output.pending_shards import SKIPPED
 from pipelines.pages import render
 from pipelines.pages.figures import decimal, percent, seconds, size
 from pipelines.pages.text import shown
-from pipelines.report.run_markdown import describe_alarms, describe_density, describe_found, describe_work
+from pipelines.report.run_markdown import (
+    describe_alarms,
+    describe_density,
+    describe_found,
+    describe_languages,
+    describe_work,
+)
 from pipelines.shards.stats import STATUSES
 from spanmarker_core import charts
 
@@ -42,6 +48,7 @@ def report_page(values: Mapping[str, Any]) -> bytes:
         density_words=describe_density(output["density"]) if output["density"] else "",
         scores_chart=_scores_chart(output["found"]),
         pace_chart=_pace_chart(run["pace"]),
+        languages=describe_languages(values),
         rows=_ROWS,
     )
 

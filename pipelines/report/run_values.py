@@ -211,6 +211,7 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
                 "examples": facts.duplicate_examples,
             },
             "duplicate_ids_looked_for_in_up_to_shards": MAX_LOOKED_AT,
+            **_languages(totals),
             "entities_by_label": dict(totals.labels.most_common()),
             "found": facts.found,
             "density": facts.density,
@@ -223,6 +224,14 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
             "bytes": totals.output_bytes,
         },
     }
+
+
+def _languages(totals: Totals) -> dict[str, Any]:
+    """Return the languages of documents; nothing for outputs of earlier releases, which don't have them."""
+    if not totals.languages:
+        return {}
+    origins = dict(totals.languages_from.most_common())
+    return {"languages": {"documents": dict(totals.languages.most_common()), "from": origins}}
 
 
 def versions() -> dict[str, str]:

@@ -29,6 +29,8 @@ class Totals:
         reject_codes: number of rejects by code.
         reject_examples: some rejects, at most `MAX_EXAMPLES`.
         labels: number of annotation rows by label.
+        languages: number of documents by language.
+        languages_from: number of documents by the origin of their language, see DOCUMENTS.
         seconds: seconds by stage, over all workers.
         versions: number of shards by the versions that made them, as text.
         peak_rss_bytes: maximum resident memory of a worker, in bytes.
@@ -43,6 +45,8 @@ class Totals:
     reject_codes: Counter[str] = field(default_factory=Counter)
     reject_examples: list[dict[str, Any]] = field(default_factory=list)
     labels: Counter[str] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
+    languages_from: Counter[str] = field(default_factory=Counter)
     seconds: Counter[str] = field(default_factory=Counter)
     versions: Counter[str] = field(default_factory=Counter)
     peak_rss_bytes: int = 0
@@ -62,6 +66,8 @@ class Totals:
         self.reject_codes.update(entry.reject_codes)
         self.reject_examples += entry.reject_examples[: MAX_EXAMPLES - len(self.reject_examples)]
         self.labels.update(entry.labels)
+        self.languages.update(entry.languages)
+        self.languages_from.update(entry.languages_from)
         self.seconds.update(entry.seconds)
         versions = ", ".join(f"{name} {version}" for name, version in entry.versions.items())
         known = versions in self.versions or len(self.versions) < _MAX_VERSIONS

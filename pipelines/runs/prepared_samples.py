@@ -24,7 +24,9 @@ from schemas.shards import Shard
 from spanmarker_core.bundle.reader import BundleInfo
 
 #: Settings that the tagging job inherits from the samples; other values in the job are rejected.
-_SETTLED = ("id_column", "text_column", "language")
+_SETTLED = ("id_column", "text_column", "language", "language_column", "sentence_breaks")
+#: Versions of PREPARED that are read.
+_READABLE = ("1", str(PREPARED.version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,9 @@ def find_prepared_samples(job: TagJob, info: BundleInfo) -> PreparedSamples:
     there = plan_identity(plan_path(folder)) if exists(plan_path(folder)) else {}
     if tables_of(there) != SAMPLE_TABLES:
         raise PipelineError("samples.not_prepared", path=folder)
-    settled: dict[str, str | None] = {name: there[name] for name in _SETTLED if name not in job.model_fields_set}
+    settled: dict[str, str | None] = {
+        name: there[name] for name in _SETTLED if name in there and name not in job.model_fields_set
+    }
     if "id_column" in settled and there["id_column"] == DEFAULT_ID and "ids" not in there:
         settled["id_column"] = None
     kept = {key: value for key, value in there.items() if key.startswith(IDENTITY)}
@@ -86,6 +90,9 @@ def find_prepared_samples(job: TagJob, info: BundleInfo) -> PreparedSamples:
     here = PrepareJob(input=["-"], output=job.output, **{name: getattr(tagging, name) for name in _SETTLED}).identity(
         info
     )
+    version = f"schema.{PREPARED.name}"
+    if there[version] in _READABLE:
+        here[version] = there[version]
     if lines := identity_differences(there, {**here, **kept}):
         raise PipelineError("samples.other_job", path=folder, differences="\n".join(lines))
     names = DigestSet.of(shard.name for shard in planned(folder))

@@ -23,6 +23,7 @@ from pipelines.shards.model import Packing
 from pipelines.shards.runner import ShardWork, Writers
 from pipelines.shards.stats import ShardStats
 from pipelines.stages.align import Aligned, AnnotatedDocument, align, problem, with_gold
+from pipelines.stages.languages import with_languages
 from pipelines.stages.pack import Encoded, encode, encode_words, pack_runs
 from pipelines.stages.read import INPUTS
 from pipelines.stages.read_annotated import AnnotatedBatch, content_of, read_annotated
@@ -132,7 +133,8 @@ def _encode(
             encoded = encode_words(rows, words, packing.packer)
     else:
         with stats.timed("split"):
-            rows = split(inputs, task.language)
+            inputs = with_languages(inputs, task.language)
+            rows = split(inputs)
         with stats.timed("encode"):
             encoded = encode(rows, packing.packer)
     with stats.timed("align"):

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.errors import describe
-from pipelines.output.layout import SAMPLE_TABLES, TAG_TABLES
+from pipelines.output.layout import SAMPLE_TABLES, TAG_TABLES, tag_tables
 from pipelines.processes.isolated import isolate
 from pipelines.shards.careful import ENDS_PROCESS, CarefulAttempt
 from pipelines.shards.document_batch import DocumentBatch, PackedBatch
@@ -22,10 +22,11 @@ from pipelines.shards.runner import ShardWork, Writers
 from pipelines.shards.sample_files import SampleWriter, read_batches
 from pipelines.shards.tables import annotations_table
 from pipelines.stages.kept_columns import KEPT
+from pipelines.stages.languages import with_languages
 from pipelines.stages.pack import Encoded, encode, pack_runs
 from pipelines.stages.read import ReadBatch, batched, read_records
 from pipelines.stages.samples import Samples, document_edges
-from pipelines.stages.split import split
+from pipelines.stages.split import split, stored_sentences
 from pipelines.stages.tag import tag
 from pipelines.storage.fingerprint import content_now
 from pipelines.task import TagTask, Task
@@ -57,8 +58,10 @@ class _CorpusShard(ShardWork[DocumentBatch]):
         return documents
 
     def encode(self, documents: pa.RecordBatch) -> tuple[DocumentBatch, Encoded]:
+        with self.stats.timed("languages"):
+            documents = with_languages(documents, self.task.language)
         with self.stats.timed("split"):
-            sentences = split(documents, self.task.language)
+            sentences = split(documents, breaks=self.task.sentence_breaks)
         with self.stats.timed("encode"):
             encoded = encode(sentences, self.packing.packer)
         group = DocumentBatch(documents)
@@ -89,7 +92,7 @@ class PrepareShard(_CorpusShard):
     def try_documents(documents: pa.RecordBatch, task: Task, model: Packing) -> Iterator[str]:
         """Process documents in the same way as the work, and discard the result."""
         yield "split"
-        sentences = split(documents, task.language)
+        sentences = split(with_languages(documents, task.language), breaks=task.sentence_breaks)
         yield "pack"
         for _ in pack_runs(encode(sentences, model.packer), model.packer, model.context):
             pass
@@ -115,13 +118,13 @@ class TagShard(_CorpusShard):
         careful: rejects records that end a process; None leaves the process unprotected.
     """
 
-    tables = TAG_TABLES
     done = "tagged"
     libraries = ("torch", "transformers", "sentencex")
     task: TagTask
 
     def __init__(self, shard: Shard, task: TagTask, model: "Tagger", careful: CarefulAttempt | None) -> None:
         super().__init__(shard, task, Packing(model.packer, model.config.context), careful)
+        self.tables = tag_tables(task.write_sentences)
         self.footer["decoder"] = task.decoder
         self.model = model
         self._work_before = Counter(model.work)
@@ -130,7 +133,7 @@ class TagShard(_CorpusShard):
     def try_documents(documents: pa.RecordBatch, task: TagTask, model: "Tagger") -> Iterator[str]:
         """Process documents in the same way as the work, and discard the result."""
         yield "split"
-        sentences = split(documents, task.language)
+        sentences = split(with_languages(documents, task.language), breaks=task.sentence_breaks)
         yield "pack"
         for chunk in pack_runs(encode(sentences, model.packer), model.packer, model.config.context):
             yield from try_samples([chunk.samples], task, model)
@@ -162,6 +165,12 @@ class TagShard(_CorpusShard):
         with self.stats.timed("write"):
             rows = annotations_table(group, annotations, self.task.keep_in_annotations)
             writers[ANNOTATIONS.name].write(rows)
+        for table in self.tables[len(TAG_TABLES) :]:
+            # Split again, since samples have no sentences; the rows are the same.
+            with self.stats.timed("split"):
+                sentences = group.alive(split(group.documents, breaks=self.task.sentence_breaks))
+            with self.stats.timed("write"):
+                writers[table.name].write(stored_sentences(group.documents, sentences, table))
         return self.add(group, annotations, writers)
 
     def kept_in(self, table: Table) -> Sequence[pa.Field]:

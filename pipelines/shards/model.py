@@ -10,6 +10,7 @@ import pyarrow as pa
 from pipelines import CODE_VERSION
 from pipelines.errors import PipelineError, describe
 from pipelines.processes.memory import rss_bytes
+from pipelines.stages.languages import AUTO
 from pipelines.stages.pack import pack
 from pipelines.stages.read import INPUTS
 from pipelines.stages.split import split
@@ -20,6 +21,7 @@ from pipelines.training_data.packing import read_tokenizer, tokenizer_digest, to
 from spanmarker_core.bundle.reader import read_info, read_packer
 from spanmarker_core.default_model import bundled_model_path
 from spanmarker_core.errors import CodedError
+from spanmarker_core.text.detection import load_detector
 from spanmarker_core.windows.packer import Context, Packer
 
 #: Time limit for loading a model, in seconds.
@@ -63,6 +65,8 @@ def model_for(task: Task) -> Any:
     info = read_info(path)
     if info.digest != task.model_digest:
         raise PipelineError("worker.other_model", worker=where, path=path, there=info.digest, here=task.model_digest)
+    if task.language == AUTO:
+        load_detector()  # If it is missing, documents are not to blame.
     if not isinstance(task, TagTask):
         return _fitting(Packing(read_packer(path, info.config), info.config.context), task)
 
@@ -124,7 +128,7 @@ def check_model(model: Any, task: TagTask) -> None:
         schema=INPUTS,
     )
     try:
-        samples = pack(split(documents, task.language), model.packer, model.config.context)
+        samples = pack(split(documents, "en"), model.packer, model.config.context)
         tag(samples, model, task.decoder, task.threshold)
     except CodedError:
         raise

@@ -64,7 +64,7 @@ class ShardWork(ABC, Generic[Documents]):
         stats: counts and times.
     """
 
-    tables: ClassVar[tuple[Table, ...]]
+    tables: tuple[Table, ...]
     done: ClassVar[str] = "prepared"
     libraries: ClassVar[tuple[str, ...]] = ("tokenizers", "sentencex")
 

@@ -88,7 +88,7 @@ def read_batches(shard: Shard, task: TagTask, stats: ShardStats) -> Iterator[Pac
             with stats.timed("read"):
                 batch, metadata = samples.get_batch_with_custom_metadata(index)
                 if run == 0:
-                    group, failures = _group(inputs.get_batch(number))
+                    group, failures = _group(inputs.get_batch(number), task.language)
                     stats.count_read(len(group.documents), group.rejects)
             last = metadata[_LAST] == b"1"
             yield PackedBatch(group, samples_of(batch), failures.get(run, {}), last)
@@ -134,6 +134,8 @@ def _input_rows(group: DocumentBatch, failed: dict[int, int]) -> pa.RecordBatch:
         pa.array([reject and reject.code for reject in rejected], pa.string()),
         pa.array([reject and clean(reject.message) for reject in rejected], pa.large_string()),
         pa.array([reject and reject.raw for reject in rejected], pa.large_binary()),
+        documents["language"],
+        documents["language_from"],
     ]
     others = [
         {
@@ -158,8 +160,14 @@ def _input_rows(group: DocumentBatch, failed: dict[int, int]) -> pa.RecordBatch:
     return rows
 
 
-def _group(rows: pa.RecordBatch) -> tuple[DocumentBatch, dict[int, dict[str, str]]]:
-    """Return the documents of PREPARED rows, and the error messages of packing by chunk and document id."""
+def _group(rows: pa.RecordBatch, language: str) -> tuple[DocumentBatch, dict[int, dict[str, str]]]:
+    """Return the documents of PREPARED rows, and the error messages of packing by chunk and document id.
+
+    The rows of version 1 have no languages: theirs is `language`, that of the job.
+    """
+    if "language" not in rows.schema.names:
+        for name, value in (("language", language), ("language_from", "option")):
+            rows = rows.append_column(name, pa.array([value] * len(rows), pa.string()))
     documents = rows.filter(pc.is_valid(rows["text"]))
     others = rows.filter(pc.is_null(rows["text"]))
     inputs = pa.RecordBatch.from_arrays([documents[name] for name in INPUTS.names], schema=INPUTS)

@@ -38,6 +38,8 @@ class ShardStats:
         reject_codes: rejects by code.
         reject_examples: the first few rejects.
         seconds: seconds by stage.
+        languages: documents by language.
+        languages_from: documents by the origin of their language.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -45,6 +47,8 @@ class ShardStats:
     reject_codes: Counter[str] = field(default_factory=Counter)
     reject_examples: list[dict[str, object]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    languages: Counter[str] = field(default_factory=Counter)
+    languages_from: Counter[str] = field(default_factory=Counter)
 
     @contextlib.contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -94,8 +98,12 @@ class ShardStats:
         self.counts["documents"] += len(rows)
         for item in pc.value_counts(rows["status"]).to_pylist():
             self.counts[item["values"]] += item["counts"]
-        for column in DOCUMENTS.schema.names[4:]:
-            self.counts[column.removeprefix("n_")] += pc.sum(rows[column]).as_py() or 0
+        for column in DOCUMENTS.schema.names:
+            if column.startswith("n_"):
+                self.counts[column.removeprefix("n_")] += pc.sum(rows[column]).as_py() or 0
+        for column, counted in (("language", self.languages), ("language_from", self.languages_from)):
+            for item in pc.value_counts(rows[column].drop_null()).to_pylist():
+                counted[item["values"]] += item["counts"]
         self.counts["unreadable"] += sum(reject.n_documents == 0 for reject in rejects)
         self.reject_codes.update(reject.code for reject in rejects)
         for reject in rejects[: _EXAMPLES - len(self.reject_examples)]:
@@ -150,5 +158,7 @@ class ShardStats:
             seconds={stage: round(seconds, 4) for stage, seconds in sorted(self.seconds.items())},
             peak_rss_bytes=peak_rss_bytes(),
             outputs=outputs,
+            languages=dict(sorted(self.languages.items())),
+            languages_from=dict(sorted(self.languages_from.items())),
             versions={"code": CODE_VERSION, **{name: version(name) for name in libraries}},
         )

@@ -41,6 +41,8 @@ def documents_table(group: DocumentBatch, annotations: pa.RecordBatch, done: str
             pa.array(status, pa.string()),
             pc.utf8_length(documents["text"]).cast(pa.int64()),
             *(pa.array(np.where(alive, values, 0), pa.int32()) for values in columns.values()),
+            documents["language"],
+            documents["language_from"],
             *kept.values(),
         ],
         schema=schema,

@@ -1,4 +1,4 @@
-"""Columns of records: ids, texts and kept columns, from Arrow batches and from JSON values.
+"""Columns of records: ids, texts and languages, from Arrow batches and from JSON values.
 
 A column is named by a path: `metadata.text` is the field `text` of the column or object `metadata`, unless a column or
 key has that very name.
@@ -155,8 +155,8 @@ def _uuid(value: bytes) -> str:
 
 def arrow_records(
     batch: pa.RecordBatch, source: str, first: int, columns: Columns
-) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return ids and texts of the rows of a table.
+) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    """Return ids, texts and stated languages of the rows of a table; a row that states no language has None.
 
     Args:
         batch: the rows.
@@ -168,7 +168,8 @@ def arrow_records(
     ids = column_at(batch, columns.id)
     made = ids is None and columns.make_ids
     found = [made_id(source, row) for row in range(first, first + len(batch))] if made else id_values(ids)
-    return found, text_values(texts)
+    languages = None if columns.language is None else column_at(batch, columns.language)
+    return found, text_values(texts), [None] * len(batch) if languages is None else text_values(languages)
 
 
 def value_at(record: Mapping[str, Any], path: str) -> Any:
@@ -195,8 +196,10 @@ def is_missing(value: Any) -> bool:
     return value is _MISSING
 
 
-def json_record(record: Mapping[str, Any], source: str, row: int, columns: Columns) -> tuple[Any, Any, list[str]]:
-    """Return id and text of a JSON object, and the paths that it lacks.
+def json_record(record: Mapping[str, Any], source: str, row: int, columns: Columns) -> tuple[Any, Any, Any, list[str]]:
+    """Return id, text and stated language of a JSON object, and the paths that it lacks.
+
+    A language that is missing is None, and not among these paths.
 
     Args:
         record: the object.
@@ -208,4 +211,6 @@ def json_record(record: Mapping[str, Any], source: str, row: int, columns: Colum
     if is_missing(document_id) and columns.make_ids:
         document_id = made_id(source, row)
     pairs = ((columns.id, document_id), (columns.text, text))
-    return document_id, text, [path for path, value in pairs if is_missing(value)]
+    language = None if columns.language is None else value_at(record, columns.language)
+    stated = None if is_missing(language) else language
+    return document_id, text, stated, [path for path, value in pairs if is_missing(value)]

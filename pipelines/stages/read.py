@@ -27,6 +27,9 @@ INPUTS = pa.schema(
         pa.field("source", pa.large_string(), nullable=False),
         pa.field("source_row", pa.int64(), nullable=False),
         pa.field("text", pa.large_string(), nullable=False),
+        # As the record states it, then as `pipelines.stages.languages` finds it.
+        pa.field("language", pa.string()),
+        pa.field("language_from", pa.string()),
     ]
 )
 
@@ -34,6 +37,9 @@ INPUTS = pa.schema(
 MAX_BATCH_DOCUMENTS = 256
 
 MAX_BATCH_BYTES = 256 << 10
+
+#: Characters kept of a stated language; no name of one is as long.
+_LANGUAGE_CHARACTERS = 100
 
 #: Ids kept to detect duplicates; only compressed files have more in one shard.
 _MAX_IDS = 500_000
@@ -121,6 +127,7 @@ class _Batch:
                 "source": clean(record.source),
                 "source_row": record.source_row,
                 "text": record.text,
+                "language": record.language,
             }
         )
         self.n_bytes += n_bytes
@@ -181,7 +188,15 @@ def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
         raw = encoded if raw is None else raw
         return reject("duplicate_id", "an earlier document of this shard has the same id")
     seen.add(document_id)
-    return replace(record, document_id=document_id, text=text, raw=None), len(encoded)
+    language = _stated_language(record.language)
+    return replace(record, document_id=document_id, text=text, raw=None, language=language), len(encoded)
+
+
+def _stated_language(value: Any) -> str | None:
+    """Return a stated language as text, or None for what can't be one."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    return clean(value[:_LANGUAGE_CHARACTERS]) if isinstance(value, str) else None
 
 
 def _unicode_code(error: UnicodeError) -> str:
@@ -195,17 +210,17 @@ def _read_parquet(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
             yield rows
             continue
         first, batch = rows
-        ids, texts = arrow_records(batch, shard.source, first, columns)
+        ids, texts, languages = arrow_records(batch, shard.source, first, columns)
         kept = kept_of_batch(batch, shard.source, columns)
         broken = _broken_rows(kept)
-        for row, (document_id, text) in enumerate(zip(ids, texts, strict=True)):
+        for row, (document_id, text, language) in enumerate(zip(ids, texts, languages, strict=True)):
             if row in broken:
                 message = f"a kept column: {broken[row]}"
                 yield Reject(None, shard.source, first + row, "read", "invalid_utf8", message, raw_head(text))
                 continue
             # A reject keeps the bytes of the text.
             item = None if kept is None else KeptRow(kept, row)
-            yield Record(shard.source, first + row, document_id, text, text, item)
+            yield Record(shard.source, first + row, document_id, text, text, kept=item, language=language)
 
 
 def _broken_rows(kept: pa.StructArray | None) -> dict[int, str]:
@@ -248,7 +263,7 @@ def _read_jsonl(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
             document_id, code = None, "broken_json"
             message = f"the line is a JSON {type(values).__name__}, not an object"
         else:
-            found, text, missing = json_record(values, shard.source, position, columns)
+            found, text, language, missing = json_record(values, shard.source, position, columns)
             document_id, code = shown_id(found), "missing_field"
             message = f"the record has no {', '.join(map(repr, missing))}"
             if not missing:
@@ -257,7 +272,7 @@ def _read_jsonl(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
                 except BadColumn as error:
                     code, message = error.code, str(error)
                 else:
-                    yield Record(shard.source, position, found, text, line, kept)
+                    yield Record(shard.source, position, found, text, line, kept=kept, language=language)
                     continue
         yield Reject(document_id, shard.source, position, "read", code, message, raw_head(line))
 
@@ -267,7 +282,7 @@ def _read_text(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
         path = join(shard.source, name)
         with open_input(path) as file:
             content = file.read(len(BOM) + MAX_RECORD_BYTES + 1)
-        yield Record(path, 0, name, content.removeprefix(BOM), content, kept_of_json({}, path, columns))
+        yield Record(path, 0, name, content.removeprefix(BOM), content, kept=kept_of_json({}, path, columns))
 
 
 def _read_unreadable(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:

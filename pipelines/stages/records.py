@@ -1,6 +1,6 @@
 """Records of a source, and rejects of those that are not documents."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 #: Bytes of its record that a reject keeps.
@@ -49,7 +49,8 @@ class Record:
         document_id: the id.
         text: the text.
         raw: bytes of the record; None if they are not available.
-        kept: the kept columns, see `pipelines.stages.columns`; None without any.
+        kept: the kept columns, see `pipelines.stages.kept_columns`; None without any.
+        language: the language that it states, possibly of the wrong type; None if it states none.
     """
 
     source: str
@@ -57,7 +58,8 @@ class Record:
     document_id: Any
     text: Any
     raw: bytes | None
-    kept: Any = None
+    kept: Any = field(default=None, kw_only=True)
+    language: Any = field(default=None, kw_only=True)
 
 
 def clean(text: str) -> str:

@@ -17,7 +17,8 @@ from spanmarker_core.inference.input_checks import check_bounds, documents, vali
 from spanmarker_core.inference.loading import load_network
 from spanmarker_core.inference.scorer import Scorer
 from spanmarker_core.spans.decoding import Candidates, Threshold, decode
-from spanmarker_core.text.sentences import split_sentences
+from spanmarker_core.text.languages import normalise_language
+from spanmarker_core.text.sentences import SENTENCE_BREAKS, SentenceBreaks, split_sentences
 from spanmarker_core.windows.packer import Context, Packer, Windows
 
 
@@ -85,6 +86,7 @@ class Tagger(Scorer):
         split: bool = True,
         sentences: Sequence[Sequence[tuple[int, int]]] | None = None,
         language: str = "en",
+        sentence_breaks: SentenceBreaks = "auto",
         context: str | None = None,
         max_prev_context: int | None = None,
         max_next_context: int | None = None,
@@ -98,7 +100,9 @@ class Tagger(Scorer):
             split: split each text into sentences; False treats each text as one sentence.
             sentences: sentences of each text as (char_start, char_end), half-open, in order, used instead of
                 splitting. Text outside them is ignored.
-            language: language code for the sentence splitter, such as "en" or "de".
+            language: language of the texts, for the sentence splitter: a code such as "en", "de-AT" or "deu", or an
+                English name.
+            sentence_breaks: "auto", or "lines" to split each line as a text of its own, as for lists.
             context: context policy: "sentence", "document" or "block"; None for the bundle's default.
             max_prev_context: maximum sentences of context before, for "document" only; None for no limit. Requires
                 `context`.
@@ -111,11 +115,15 @@ class Tagger(Scorer):
             One list of entities per text, sorted by position.
 
         Raises:
-            CoreError: `call.not_a_list`, `call.not_text`, `call.half_a_character`, `call.sentences_differ`,
-                `call.bad_sentences`, `call.unknown_option`, `call.bad_limit`, `call.limit_without_context`,
-                `call.flat_tags`, `call.bad_threshold`, `library.panicked`.
+            CoreError: `call.not_a_list`, `call.not_text`, `call.half_a_character`, `call.bad_language`,
+                `call.sentences_differ`, `call.bad_sentences`, `call.unknown_option`, `call.bad_limit`,
+                `call.limit_without_context`, `call.flat_tags`, `call.bad_threshold`, `library.panicked`.
         """
         texts = validate_texts(texts)
+        language = normalise_language(language)
+        if sentence_breaks not in SENTENCE_BREAKS:
+            choices = ", ".join(SENTENCE_BREAKS)
+            raise CoreError("call.unknown_option", option="sentence_breaks", value=sentence_breaks, choices=choices)
         if sentences is not None:
             check_bounds(sentences, texts)
         policy = self._context(context, max_prev_context, max_next_context)
@@ -124,7 +132,7 @@ class Tagger(Scorer):
             if sentences is not None:
                 bounds = sentences[number]
             else:
-                bounds = split_sentences(text, language) if split else [(0, len(text))]
+                bounds = split_sentences(text, language, sentence_breaks) if split else [(0, len(text))]
             encoded = self.packer.encode_texts([text[start:end] for start, end in bounds])
             parts.append(self.packer.pack(encoded, policy, document=number, char_starts=[start for start, _ in bounds]))
         entities: list[list[Entity]] = [[] for _ in texts]

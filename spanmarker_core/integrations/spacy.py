@@ -28,6 +28,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 
 from spanmarker_core.errors import CoreError, CoreWarning
 from spanmarker_core.inference.tagger import Entity, Tagger
+from spanmarker_core.text.languages import known_language, normalise_language
 from spanmarker_core.text.sentences import split_sentences
 
 #: Treatment of an entity that begins or ends within a spaCy token: "expand" extends it to whole tokens, "strict"
@@ -90,7 +91,8 @@ def make_spanmarker(
         context: "sentence", "document" or "block"; None uses the bundle's policy.
         max_prev_context: for "document", maximum number of previous sentences; None is unlimited.
         max_next_context: for "document", maximum number of following sentences; None is unlimited.
-        language: language of the sentence splitter; None uses the pipeline's language.
+        language: language of the sentence splitter; None uses the pipeline's language, and English for one of
+            several languages ("xx").
         alignment: one of `ALIGNMENTS`.
         overwrite_ents: whether to remove entities of earlier components from `doc.ents`. Otherwise they are kept, and
             entities that share a token with them are in `doc.spans` only.
@@ -99,16 +101,17 @@ def make_spanmarker(
             `nlp.pipe`.
 
     Raises:
-        CoreError: `call.unknown_option`, `spacy.bad_batch_size`. If the model cannot be loaded: `hub.not_found`,
-            `hub.no_revision`, `hub.not_a_bundle`, `hub.failed`, `bundle.not_found`, `bundle.missing_file`,
-            `bundle.digest_mismatch`, `bundle.bad_file`, `bundle.bad_config`, `bundle.format_too_new`,
-            `bundle.weights_mismatch`, `bundle.nan_weight`, `checkpoint.no_outside_label`, `encoder.entity_too_long`,
-            `encoder.no_position_ids`, `device.not_available`, `call.no_gate`.
+        CoreError: `call.unknown_option`, `call.bad_language`, `spacy.bad_batch_size`. If the model cannot be loaded:
+            `hub.not_found`, `hub.no_revision`, `hub.not_a_bundle`, `hub.failed`, `bundle.not_found`,
+            `bundle.missing_file`, `bundle.digest_mismatch`, `bundle.bad_file`, `bundle.bad_config`,
+            `bundle.format_too_new`, `bundle.weights_mismatch`, `bundle.nan_weight`, `checkpoint.no_outside_label`,
+            `encoder.entity_too_long`, `encoder.no_position_ids`, `device.not_available`, `call.no_gate`.
     """
     if alignment not in ALIGNMENTS:
         raise CoreError("call.unknown_option", option="alignment", value=alignment, choices=", ".join(ALIGNMENTS))
     if batch_size < 1:
         raise CoreError("spacy.bad_batch_size", value=batch_size)
+    language = normalise_language(language) if language is not None else known_language(nlp.lang) or "en"
     tagger = Tagger.from_pretrained(model, revision=revision, device=device, dtype=dtype, gate=gate)
     options = {
         "decoder": decoder,
@@ -117,7 +120,7 @@ def make_spanmarker(
         "max_prev_context": max_prev_context,
         "max_next_context": max_next_context,
     }
-    return SpanMarkerComponent(tagger, options, language or nlp.lang, alignment, overwrite_ents, spans_key, batch_size)
+    return SpanMarkerComponent(tagger, options, language, alignment, overwrite_ents, spans_key, batch_size)
 
 
 class SpanMarkerComponent:

@@ -28,7 +28,8 @@ TASK = "span-marker"
 #: Default number of texts of a list, generator or data set that are tagged per call.
 BATCH_SIZE = 64
 
-_OPTIONS = ("split", "language", "context", "max_prev_context", "max_next_context", "decoder", "threshold")
+_SPLITTING = ("split", "language", "sentence_breaks")
+_OPTIONS = (*_SPLITTING, "context", "max_prev_context", "max_next_context", "decoder", "threshold")
 
 
 class SpanMarkerPipeline(Pipeline):
@@ -37,8 +38,8 @@ class SpanMarkerPipeline(Pipeline):
     Args:
         model: the loaded model; its device and number format are fixed when it is loaded.
         device: None, or the model's device.
-        options: options of transformers pipelines, and split, language, context, max_prev_context, max_next_context,
-            decoder and threshold of `Tagger.tag_text`, which can also be given to each call.
+        options: options of transformers pipelines, and split, language, sentence_breaks, context, max_prev_context,
+            max_next_context, decoder and threshold of `Tagger.tag_text`, which can also be given to each call.
 
     Raises:
         CoreError: `call.settled_when_loaded` for another device or dtype than the model's; `call.unknown_option`, here

@@ -1,8 +1,9 @@
 """Sentence splitting: the sentences of a raw text, as exact offsets into it.
 
-The boundaries are those of `sentencex`. This module adds two rules: a sentence neither begins nor ends with white
-space, and it has at least one visible character. It also keeps the time linear in the length of the text, because
-`sentencex` takes quadratic time for a long paragraph (see `_paragraph`).
+The boundaries are those of `sentencex`. This module adds three rules: a sentence neither begins nor ends with white
+space, it has at least one visible character, and the number of a list item stays with its item (see `_keep_numbers`).
+It also keeps the time linear in the length of the text, because `sentencex` takes quadratic time for a long paragraph
+(see `_paragraph`).
 """
 
 import re
@@ -10,11 +11,13 @@ import unicodedata
 from bisect import bisect_left
 from functools import cache
 from itertools import pairwise
+from typing import Literal, get_args
 
 import numpy as np
 import sentencex
 
 from spanmarker_core.errors import panics_as_errors
+from spanmarker_core.text.languages import normalise_language
 
 # White space and characters without width: soft hyphen, direction marks, zero-width space and joiners,
 # word joiner, invisible operators (U+2061 to U+2064), byte order mark. Text of these characters only is blank.
@@ -44,7 +47,12 @@ _PARAGRAPH_BREAK = re.compile(r"\n\r*\n")
 _SHORTEST, _LONGEST, _WORK = 1536, 49152, 5 << 20
 
 
-def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
+#: What ends a sentence: "auto", the splitter's rules; "lines", also each end of a line.
+SentenceBreaks = Literal["auto", "lines"]
+SENTENCE_BREAKS = get_args(SentenceBreaks)
+
+
+def split_sentences(text: str, language: str = "en", breaks: SentenceBreaks = "auto") -> list[tuple[int, int]]:
     """Return the sentences of a text as half-open `(char_start, char_end)`, in code points, in order.
 
     White space at their edges is trimmed and blank sentences are left out, so the text between sentences is
@@ -55,15 +63,20 @@ def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
 
     Args:
         text: any text.
-        language: ISO 639 code; `sentencex` falls back to related languages, and finally to English.
+        language: a language, see `normalise_language`; `sentencex` falls back to related languages, and finally to
+            English.
+        breaks: "auto", or "lines" to split each line as a text of its own.
 
     Raises:
-        CoreError: `library.panicked`.
+        CoreError: `call.bad_language`, `library.panicked`.
     """
+    language = normalise_language(language)
     # Replaced one for one, so that offsets stay valid for `text`. ASCII text has no unsafe characters.
-    safe = text if text.isascii() else _UNSAFE.sub(" ", text)
+    lines = breaks == "lines"
+    safe = _LINE_END.sub("\n", text) if lines else text
+    safe = safe if safe.isascii() else _UNSAFE.sub(" ", safe)
     sentences = []
-    for start, end in _boundaries(safe, language):
+    for start, end in _keep_numbers(safe, (_line_boundaries if lines else _boundaries)(safe, language), lines):
         piece = text[start:end]
         if not is_blank(piece):
             char_start = start + len(piece) - len(piece.lstrip())
@@ -89,6 +102,80 @@ def _boundaries(text: str, language: str) -> list[tuple[int, int]]:
     if begin == 0:
         return _call(text, language)
     return spans + [(begin + a, begin + b) for a, b in _call(text[begin:], language)]
+
+
+# A line feed after a carriage return is an empty line, which has no sentence.
+_LINE_END = re.compile("[\n\r\x85\u2028\u2029]")
+
+
+def _line_boundaries(text: str, language: str) -> list[tuple[int, int]]:
+    """Return what `_boundaries` does, with each line split as a text of its own.
+
+    The lines become paragraphs, which `sentencex` splits independently, so that one call suffices for many lines.
+    """
+    ends = np.array([match.start() for match in re.finditer("\n", text)], np.int64)
+    spans = np.array(_boundaries(text.replace("\n", "\n\n"), language), np.int64).reshape(-1, 2)
+    # Each line end before a position has moved it by one character.
+    spans -= np.searchsorted(ends + np.arange(len(ends)), spans, "left")
+    return [(start, end) for start, end in spans.tolist()]
+
+
+_ROMAN = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii", "xiii", "xiv", "xv")
+# A number at the beginning of a line, with an item behind it: "1. Paris", "(2) London", "**3.** Rome", "1.2. Oslo".
+_NUMBER = re.compile(
+    r"(?:^|(?<=[\n\r]))[^\S\n\r]*[-*+•]?[^\S\n\r]*[(\[*_]*(?:\d{1,3}[.．])*(\d{1,3}|[ivx]{1,5}|[IVX]{1,5})[.．。)\]]+[*_]*"
+    r"[^\S\n\r]*(?=[^\s])"
+)
+_NUMBER_END = re.compile(r"[\dIVXivx][.．。)\]*_]+\s*$")
+
+
+def _keep_numbers(text: str, spans: list[tuple[int, int]], every: bool = False) -> list[tuple[int, int]]:
+    """Return the spans with each boundary behind the number of a list item moved to before the number.
+
+    `sentencex` recognises lists only if most lines of a paragraph are items, and takes other numbers for ends of
+    sentences. A number at the beginning of a line belongs to a list if the number before it is one less, or that after
+    it one more, or if it is 1. A wrapped line that begins with a number ("He was\n42. Then he left.") is not changed.
+
+    >>> _keep_numbers("1. Oslo\\n2. Rome", [(0, 3), (3, 11), (11, 15)])
+    [(0, 8), (8, 15)]
+
+    Args:
+        text: the text.
+        spans: (char_start, char_end) of untrimmed sentences, in order.
+        every: take every number at the beginning of a line for that of an item.
+    """
+    if not any(_NUMBER_END.search(text, max(0, end - 12), end) for _, end in spans):
+        return spans
+    found = list(_NUMBER.finditer(text))
+    values = [_value(match[1]) for match in found]
+    kept, at = [], 0
+    for place, match in enumerate(found):
+        value = values[place]
+        neighbours = (values[place - 1] + 1 if place else 1, values[place + 1] - 1 if place + 1 < len(found) else 1)
+        if not every and value != 1 and value not in neighbours:
+            continue
+        while at < len(spans) and spans[at][0] <= match.start():
+            kept.append(spans[at])
+            at += 1
+        if at < len(spans) and spans[at][0] <= match.end():
+            while at < len(spans) and spans[at][1] <= match.end():  # a piece of the number itself
+                at += 1
+            start = match.start()
+            if kept and kept[-1][0] < start:
+                kept[-1] = (kept[-1][0], min(kept[-1][1], start))
+            elif kept:
+                kept.pop()
+            if at < len(spans):
+                kept.append((start, spans[at][1]))
+                at += 1
+    return kept + spans[at:]
+
+
+def _value(number: str) -> int:
+    """Return the value of a decimal or Roman number; 0 for letters that are none."""
+    if number.isdecimal():
+        return int(number)
+    return _ROMAN.index(number.lower()) if number.lower() in _ROMAN else 0
 
 
 def _paragraph_breaks(text: str) -> list[tuple[int, int]]:

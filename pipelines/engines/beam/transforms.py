@@ -46,6 +46,7 @@ from spanmarker_core.bundle.reader import read_info, read_packer
 from spanmarker_core.default_model import bundled_model_path
 from spanmarker_core.errors import CodedError
 from spanmarker_core.inference.tagger import Tagger, load
+from spanmarker_core.text.languages import normalise_language
 from spanmarker_core.windows.packer import Context, Packer
 
 #: Approximate number of characters that the model processes together: enough to fill its batches.
@@ -88,12 +89,15 @@ class SplitSentences(beam.PTransform):
     """Splits documents into sentences.
 
     Args:
-        language: language of the texts, for the sentence splitter.
+        language: language of the texts, for the sentence splitter: a code or an English name.
+
+    Raises:
+        CoreError: `call.bad_language`.
     """
 
     def __init__(self, language: str = "en") -> None:
         super().__init__()
-        self.language = language
+        self.language = normalise_language(language)
 
     def expand(self, documents: beam.PCollection) -> beam.PCollection:
         """Apply the transform.
@@ -137,6 +141,9 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
         threshold: minimum score of an entity; None selects that of the bundle.
         threads: CPU threads per worker process; 0 leaves the setting unchanged.
         batch_characters: approximate number of characters that the model processes together.
+
+    Raises:
+        CoreError: `call.bad_language`.
     """
 
     def __init__(
@@ -154,7 +161,7 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
     ) -> None:
         super().__init__()
         self.model, self.device, self.dtype, self.gate = model, device, dtype, gate
-        self.language, self.decoder, self.threshold = language, decoder, threshold
+        self.language, self.decoder, self.threshold = normalise_language(language), decoder, threshold
         self.threads, self.batch_characters = threads, batch_characters
 
     def load_model(self) -> Tagger:

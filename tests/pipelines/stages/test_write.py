@@ -8,6 +8,7 @@ from schemas import DOCUMENTS
 
 def batch(count):
     row = dict.fromkeys(DOCUMENTS.schema.names, 0) | {"document_id": "d", "source": "s", "status": "tagged"}
+    row |= {"language": "en", "language_from": "option"}
     return pa.RecordBatch.from_pylist([row] * count, schema=DOCUMENTS.schema)
 
 

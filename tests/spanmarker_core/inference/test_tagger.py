@@ -114,6 +114,9 @@ def test_coded_errors(tiny):
     for call, code in [
         (lambda: tiny.tag_text([1]), "call.not_text"),
         (lambda: tiny.tag_text("one text"), "call.not_a_list"),
+        (lambda: tiny.tag_text([], language=None), "call.bad_language"),
+        (lambda: tiny.tag_text(["a"], language="klingon"), "call.bad_language"),
+        (lambda: tiny.tag_text(["a"], sentence_breaks="line"), "call.unknown_option"),
         (lambda: tiny.tag_words("one text"), "call.not_a_list"),
         (lambda: tiny.tag_words(["not words"]), "call.not_words"),
         (lambda: tiny.tag_words([["a", 1]]), "call.not_words"),
@@ -137,6 +140,15 @@ def test_coded_errors(tiny):
         assert caught.value.code == code
         again = pickle.loads(pickle.dumps(caught.value))  # errors cross processes
         assert (str(again), again.code, again.values) == (str(caught.value), code, caught.value.values)
+
+
+def test_lines_are_sentences_of_their_own(tiny):
+    texts = ["Obama\nParis\nLondon"]
+    found = {
+        breaks: {e.sentence for e in tiny.tag_text(texts, sentence_breaks=breaks, decoder="all.v1", threshold=0)[0]}
+        for breaks in ("auto", "lines")
+    }
+    assert found == {"auto": {0}, "lines": {0, 1, 2}}
 
 
 def test_takes_any_iterable(tiny):

@@ -195,7 +195,11 @@ def test_what_is_refused(tiny_bundle, tmp_path):
 def test_another_language_splits_by_its_own_rules(tiny_bundle):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert pipeline(tiny_bundle, name="de")("Obama war in Paris.").has_annotation("ENT_IOB")
+        for name in ("de", "xx"):  # xx: several languages
+            assert pipeline(tiny_bundle, name=name)("Obama war in Paris.").has_annotation("ENT_IOB")
+    with pytest.raises(CoreError) as caught:
+        pipeline(tiny_bundle, language="klingon")
+    assert caught.value.code == "call.bad_language"
 
 
 @pytest.mark.services

@@ -155,6 +155,13 @@ def test_time_grows_with_the_length_of_a_repeated_pattern(name):
     check(repeated(pattern, 240_000), language)
 
 
+@pytest.mark.parametrize("pattern", ["1. Paris\n", "London\n", "2. \n", "i. a\r\n", "\n1.", "彼は家に帰った。\n"])
+@pytest.mark.parametrize("breaks", ["auto", "lines"])
+def test_time_grows_with_the_number_of_lines(pattern, breaks):
+    text = repeated(pattern, 240_000)
+    check_growth(lambda text: split_sentences(text, "en", breaks), text[: len(text) // 4], text)
+
+
 @pytest.mark.parametrize("seed", some_by_default(range(24), range(4)))
 def test_time_grows_with_the_length_of_a_mixture(seed):
     check(mixture(seed, 240_000), "en")

@@ -8,11 +8,11 @@ from spanmarker_core.text import sentences
 from spanmarker_core.text.sentences import is_blank, split_sentences
 
 ODD = ["😀", "👩‍👩‍👧", "한글", "שלום.", "مرحبا؟", "ﬁn", "\x00", "\u200b"]
-ODD += ["\ufeff", "\u2063", "\n", "\r\n", "\u2028", "\x85", "。"]
+ODD += ["\n1. ", "\n2. ", "\n(iii) ", "\ufeff", "\u2063", "\n", "\r\n", "\u2028", "\x85", "。"]
 
 
-def pieces(text: str, language: str = "en") -> list[str]:
-    return [text[start:end] for start, end in split_sentences(text, language)]
+def pieces(text: str, language: str = "en", breaks: str = "auto") -> list[str]:
+    return [text[start:end] for start, end in split_sentences(text, language, breaks)]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,56 @@ def test_blank_sentence_among_others_is_left_out():
 
 def test_other_scripts_split_at_their_own_stops():
     assert pieces("你好。再见。", "zh") == ["你好。", "再见。"]
+
+
+@pytest.mark.parametrize("breaks", ["auto", "lines"])
+@pytest.mark.parametrize(
+    ("language", "items"),
+    [
+        ("en", ["1. Paris", "2. London"]),
+        ("de", ["1. Paris", "2. London"]),
+        ("ar", ["١. باريس", "٢. لندن"]),
+        ("hi", ["१. पेरिस", "२. लंदन"]),
+        ("ja", ["1．東京", "2．大阪"]),
+        ("zh", ["9. 北京", "10. 上海"]),
+        ("ru", ["I. Париж", "II. Лондон"]),
+        ("kk", ["  - 3. Алматы", "  - 4. Астана"]),
+        ("it", ["**1.** Roma", "**2.** Milano"]),
+        ("fr", ["1.1. Paris", "1.2. Lyon"]),
+        ("el", ["1) Αθήνα", "2) Πάτρα"]),
+        ("es", ["(1) Madrid", "(2) Sevilla"]),
+    ],
+)
+def test_lists_are_not_cut_behind_their_numbers(language, items, breaks):
+    for end in ("\n", "\r\n", "\n\n"):
+        found = pieces(f"{items[0]}{end}{items[1]}{end}", language, breaks)
+        assert found == [item.strip() for item in items]
+
+
+def test_a_list_between_other_lines():
+    text = "1. Paris\n2. London\n- Berlin\n• Oslo"
+    assert pieces(text)[:1] == ["1. Paris"]
+    assert pieces(text)[1].startswith("2. London")
+    assert pieces(text, breaks="lines") == ["1. Paris", "2. London", "- Berlin", "• Oslo"]
+
+
+def test_a_number_that_a_line_happens_to_begin_with_ends_its_sentence():
+    assert pieces("He was\n42. Then he left.") == ["He was\n42.", "Then he left."]
+
+
+def test_each_line_is_split_as_a_text_of_its_own():
+    names = ["Attendees:", "Barack Obama", "Dr. Smith came.", '"Joe', "Biden", "She left.", "한글", "End"]
+    text = "{}\n{}\r\n{}\r{}\u2028{}\x85 {} {}\n\n\n{}".format(*names)
+    assert pieces(text, breaks="lines") == [*names[:5], "She left.", "한글", "End"]
+    assert pieces("London\nParis") == ["London\nParis"]
+
+
+def test_a_language_is_read_in_any_spelling():
+    text = "Am 3. Okt. traf Dr. Müller Hrn. Schmidt z. B. in der Hauptstr. 5. Er ging."
+    expected = pieces(text, "de")
+    assert expected != pieces(text, "en")
+    for language in ("DE", "de-AT", "de_AT", "deu", "German"):
+        assert pieces(text, language) == expected
 
 
 def test_half_a_surrogate_pair_keeps_offsets():
