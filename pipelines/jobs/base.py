@@ -11,7 +11,8 @@ from pydantic import ByteSize, Field, field_validator, model_validator
 
 from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
-from pipelines.jobs.shared import DocumentColumns
+from pipelines.jobs.reject_limit import MaxRejects
+from pipelines.jobs.shared import DocumentColumns, InputFormat
 from pipelines.processes.children import cores
 from pipelines.storage import absolute
 from pipelines.task import Task
@@ -20,7 +21,10 @@ from spanmarker_core.default_model import bundled_model_path
 
 Inputs = Annotated[
     list[str],
-    Field(description="Input files: a glob pattern such as 'docs/*.parquet', local or an fsspec URL. Can be repeated."),
+    Field(
+        description="Inputs: files, folders, patterns such as 'docs/*.parquet', local or fsspec URLs; - is standard "
+        "input, JSON lines. More paths may follow; can be repeated."
+    ),
 ]
 
 
@@ -149,9 +153,21 @@ class ShardJob(DocumentColumns):
 
 
 class CorpusJob(ShardJob):
-    """Settings shared by `spanmarker tag` and `spanmarker prepare`: those of `ShardJob`, and a model."""
+    """Settings shared by `spanmarker tag` and `spanmarker prepare`: those of `ShardJob`, a model and limits."""
 
     model: str = Field("", description="Model bundle.  [default: the bundled model]")
+    format: InputFormat = None
+    max_rejects: str | None = Field(
+        None,
+        description="Maximum number or share of rejected documents, such as 100 or 1%; if exceeded, the run fails "
+        "(exit code 4).  [default: fail if all are rejected]",
+    )
+
+    @field_validator("max_rejects", mode="before")
+    @classmethod
+    def _limit(cls, value: Any) -> Any:
+        """Accept a number from a job file as well as a string."""
+        return MaxRejects.parse(str(value)).text if isinstance(value, int | str) else value
 
     def described(self) -> dict[str, Any]:
         """Return the job for reports and logs, without the values of options that may hold secrets."""

@@ -2,10 +2,23 @@
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from pipelines.stages.formats import FORMATS, is_format
 from pipelines.task import Columns
 
+
+def _known_format(value: str | None) -> str | None:
+    if value is not None and not is_format(value):
+        raise ValueError(f"it is none of {', '.join(FORMATS)}; a compression may follow, as in jsonl.gz")
+    return value
+
+
+InputFormat = Annotated[
+    str | None,
+    Field(description=f"Format of all inputs, whatever their names: {', '.join(FORMATS)}.  [default: by name]"),
+    AfterValidator(_known_format),
+]
 Scheme = Annotated[str | None, Field(description="Label scheme of tagged data, such as IOB2.")]
 
 

@@ -1,6 +1,6 @@
 """Job model of `spanmarker tag`."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import (
     Field,
@@ -10,7 +10,6 @@ from pydantic import (
 )
 
 from pipelines.jobs.base import CorpusJob
-from pipelines.jobs.reject_limit import MaxRejects
 from pipelines.output.layout import TAG_TABLES
 from pipelines.storage import absolute
 from pipelines.task import TagTask
@@ -39,17 +38,6 @@ class TagJob(CorpusJob):
     dtype: Literal["float32", "bfloat16", "int8"] = Field(
         "float32", description="float32; bfloat16 or int8, which change scores."
     )
-    max_rejects: str | None = Field(
-        None,
-        description="Maximum number or share of rejected documents, such as 100 or 1%; if exceeded, the run fails "
-        "(exit code 4).",
-    )
-
-    @field_validator("max_rejects", mode="before")
-    @classmethod
-    def _limit(cls, value: Any) -> Any:
-        """Accept a number from a job file as well as a string."""
-        return MaxRejects.parse(str(value)).text if isinstance(value, int | str) else value
 
     @field_validator("samples")
     @classmethod
@@ -62,6 +50,8 @@ class TagJob(CorpusJob):
     def _cut_before(self) -> "TagJob":
         if self.samples and "max_shard_bytes" in self.model_fields_set:
             raise ValueError("max_shard_bytes was settled by the `spanmarker prepare` that made the samples")
+        if self.samples and self.format:
+            raise ValueError("format is for inputs, and samples are read as they were prepared")
         return self
 
     def identity(self, info: BundleInfo) -> dict[str, str]:

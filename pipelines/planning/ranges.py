@@ -1,6 +1,6 @@
-"""Ranges of one file that become shards: rows of Parquet, lines of JSONL, or the whole file."""
+"""Ranges of one file that become shards: rows of Parquet, JSON lines, or the whole file."""
 
-import contextlib
+import difflib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,15 +10,9 @@ import pyarrow as pa
 
 from pipelines.planning.files import Range
 from pipelines.planning.inputs import BadColumns
-from pipelines.planning.parquet import document_row_ranges, opened_parquet, parquet_ranges
-from pipelines.stages.lines import DamagedFile, decompressed
-from pipelines.storage import ContentIdentity, open_input
-
-#: Bytes at the start of a JSONL file, in which at least one record must have the columns.
-HEAD_BYTES = 1 << 20
-
-#: Records at the start of a JSONL file whose keys are examined.
-_HEAD_RECORDS = 100
+from pipelines.planning.parquet import Unreadable, document_row_ranges, opened_parquet, parquet_ranges
+from pipelines.stages.formats import examined, format_named
+from pipelines.storage import ContentIdentity, is_storage_error, open_input
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +43,14 @@ def file_ranges(
     Args:
         path: the file.
         size: its size in bytes.
-        kind: parquet, jsonl, or a kind that can't be read from the middle: jsonl.gz or jsonl.zst.
+        kind: its format as named, with its compression; see `pipelines.stages.formats`.
         columns: the columns that may be read; the footer of a Parquet file is not checked for others.
         layout_of: returns the layout of the file.
         max_shard_bytes: approximate size of a shard, in bytes.
 
     Raises:
         BadColumns: the file lacks a column or stores it with another type.
-        Unreadable: the file is not a sound Parquet file.
+        Unreadable: the file is not sound.
         OSError: the storage failed.
     """
     with open_input(path) as file:
@@ -69,12 +63,18 @@ def file_ranges(
                 ranges = document_row_ranges(parquet, content, layout.columns, layout.document_column, ranges)
             for range_ in ranges:
                 yield layout.form + kind, *range_
-        elif kind == "jsonl":
-            layout = layout_of(_keys(file.read(HEAD_BYTES)), None)
+            return
+        try:
+            kind, names, schema = examined(file, kind)
+        except (pa.ArrowException, OSError) as error:
+            if is_storage_error(error):
+                raise
+            raise Unreadable(f"it is not a sound {format_named(kind).title} file: {error}") from None
+        layout = layout_of(names, schema)
+        if kind == "jsonl":
             for start, end in _line_ranges(file, size, max_shard_bytes, layout.document_column):
                 yield layout.form + kind, start, end, end - start, content.of([(start, end)])
         else:
-            layout = layout_of(_keys(_decompressed_head(file, kind)), None)
             yield layout.form + kind, 0, size, size, content.of([(0, size)])
 
 
@@ -84,8 +84,8 @@ def check_columns(
     """Check that a file has some columns or keys, each once, and of the right types.
 
     Args:
-        names: the file's columns, or the keys of its first records; a JSONL file without any is accepted.
-        schema: schema of a table; None for JSONL.
+        names: the file's columns, or the keys of its first records; none are accepted, except for a table.
+        schema: schema of a table; None for other files.
         fits: for each required column, returns whether a type is right.
 
     Raises:
@@ -94,14 +94,21 @@ def check_columns(
     problems = []
     for column, is_right in fits.items():
         if column not in names:
-            problems.append(f"no {column!r}")
-        elif schema is not None and names.count(column) > 1:
+            problems.append(f"no {column!r}{_likely(column, names)}")
+        elif names.count(column) > 1:
             problems.append(f"{column!r} twice")
         elif schema is not None and not is_right(schema.field(column).type):
             problems.append(f"{column!r} is {schema.field(column).type}")
     if problems and (names or schema is not None):
         where = " in its first records; their keys" if schema is None else "; its columns"
         raise BadColumns(f"{', '.join(problems)}{where}: {', '.join(names)}")
+
+
+def _likely(column: str, names: list[str]) -> str:
+    """Return a suggestion of the name that is most like a missing one, or nothing."""
+    by_case = {name.casefold(): name for name in reversed(names)}
+    similar = difflib.get_close_matches(column.casefold(), by_case, n=1)
+    return f" (did you mean {by_case[similar[0]]!r}?)" if similar else ""
 
 
 def is_string(kind: pa.DataType) -> bool:
@@ -122,27 +129,6 @@ def is_id(kind: pa.DataType) -> bool:
         kind: the column's type.
     """
     return is_string(kind) or pa.types.is_integer(kind)
-
-
-def _keys(head: bytes) -> list[str]:
-    """Return the keys of the first records of a JSONL file, in order; a single invalid record is tolerated."""
-    keys: dict[str, None] = {}
-    for line in head.split(b"\n")[:_HEAD_RECORDS]:
-        with contextlib.suppress(ValueError, RecursionError):
-            record = json.loads(line)
-            keys |= dict.fromkeys(record) if isinstance(record, dict) else {}
-    return list(keys)
-
-
-def _decompressed_head(file: IO[bytes], kind: str) -> bytes:
-    """Return the first bytes of a compressed file, up to the first damage, which is left to the reader to reject."""
-    head = b""
-    with contextlib.suppress(DamagedFile):
-        for block in decompressed(file, kind):
-            head += block
-            if len(head) >= HEAD_BYTES:
-                break
-    return head
 
 
 def _line_ranges(

@@ -89,6 +89,7 @@ class _PlannedCorpus(PlannedJob):
     def shards(self, output: str, digest: str) -> Iterator[Shard]:
         return plan_shards(
             self.job.input,
+            self._job.format,
             output=output,
             columns=self.job.columns,
             max_shard_bytes=self.job.max_shard_bytes,

@@ -4,16 +4,26 @@ No record is dropped without a reject. A text is kept exactly as it is, without 
 exception is a byte order mark at the start of a file, which is not part of its content.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from pipelines.stages.lines import BLOCK_BYTES, json_lines, shown_id
-from pipelines.stages.records import MAX_RECORD_BYTES, RAW_BYTES, Record, Reject, clean, raw_head
-from pipelines.storage import is_storage_error, join, open_input
+from pipelines.stages.blocks import DamagedFile, content
+from pipelines.stages.columns import table_columns, table_records, values_record
+from pipelines.stages.formats import Format, format_named
+from pipelines.stages.records import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_DOCUMENTS,
+    MAX_RECORD_BYTES,
+    RAW_BYTES,
+    Record,
+    Reject,
+    clean,
+    raw_head,
+)
+from pipelines.storage import join, open_input
 from pipelines.task import Columns
 from schemas.shards import Shard
 from spanmarker_core.data.lines import BOM
@@ -27,11 +37,6 @@ INPUTS = pa.schema(
         pa.field("text", pa.large_string(), nullable=False),
     ]
 )
-
-#: Limits of a batch, in documents and in bytes of text. A single document may be larger.
-MAX_BATCH_DOCUMENTS = 256
-
-MAX_BATCH_BYTES = 256 << 10
 
 #: Ids kept to detect duplicates; only compressed files have more in one shard.
 _MAX_IDS = 500_000
@@ -73,7 +78,12 @@ def read_records(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
     Raises:
         OSError: the storage failed. Faults of content become rejects.
     """
-    return _READERS[shard.format](shard, columns)
+    if shard.format == "unreadable":
+        return read_nothing(shard)
+    form = format_named(shard.format)
+    if form.tables:
+        return _table(form, shard, columns)
+    return _records(form, shard, columns) if form.records else _texts(shard)
 
 
 def batched(records: Iterable[Record | Reject]) -> Iterator[ReadBatch]:
@@ -180,106 +190,38 @@ def _unicode_code(error: UnicodeError) -> str:
     return "invalid_utf8" if isinstance(error, UnicodeDecodeError) else "invalid_unicode"
 
 
-def _read_parquet(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
-    for rows in parquet_rows(shard, [columns.id, columns.text]):
+def _table(form: Format, shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
+    assert form.tables is not None
+    for rows in form.tables(shard, table_columns(columns)):
         if isinstance(rows, Reject):
             yield rows
-            continue
-        first, batch = rows
-        ids, texts = _values(batch[columns.id]), _values(batch[columns.text])
-        for place, (document_id, text) in enumerate(zip(ids, texts, strict=True), first):
-            # A reject keeps the bytes of the text.
-            yield Record(shard.source, place, document_id, text, text)
-
-
-def parquet_rows(shard: Shard, columns: list[str]) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
-    """Yield the rows of a shard as (number of the first row, rows). Damage in one row group leaves the others readable.
-
-    Args:
-        shard: the shard, whose range is in rows.
-        columns: names of the columns to read.
-
-    Raises:
-        OSError: the storage failed.
-    """
-    with open_input(shard.source) as file:
-        parquet = pq.ParquetFile(file, buffer_size=BLOCK_BYTES, pre_buffer=False, page_checksum_verification=True)
-        group_start = 0
-        for group in range(parquet.num_row_groups):
-            metadata = parquet.metadata.row_group(group)
-            start = max(shard.start, group_start)
-            end = min(shard.end, group_start + metadata.num_rows)
-            if start < end:
-                row_bytes = max(1, metadata.total_byte_size // metadata.num_rows)
-                rows = min(MAX_BATCH_DOCUMENTS, max(1, MAX_BATCH_BYTES // row_bytes))
-                batches = parquet.iter_batches(rows, row_groups=[group], columns=columns)
-                yield from _group_rows(shard, batches, group_start, start, end)
-            group_start += metadata.num_rows
-
-
-def _group_rows(
-    shard: Shard, batches: Iterator[pa.RecordBatch], row: int, start: int, end: int
-) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
-    """Yield the rows [start, end) of a row group whose first row is `row`; missing rows become one reject.
-
-    The footer gives the number of rows. Where a page header is damaged, the data has fewer: the reader then ends
-    early and raises nothing.
-    """
-    reason = "the data end before them"
-    try:
-        for batch in batches:
-            if row + len(batch) > start:
-                first = max(0, start - row)
-                yield row + first, batch.slice(first, min(end - row, len(batch)) - first)
-            row += len(batch)
-            if row >= end:
-                return
-    except (pa.ArrowException, OSError) as error:
-        if is_storage_error(error):
-            raise
-        reason = str(error)
-    row = max(row, start)
-    message = f"rows {row} to {end - 1} can't be read: {reason}"
-    yield Reject(None, shard.source, row, "read", "unreadable_rows", message, None, n_documents=end - row)
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """Return the values; strings as bytes, because strings in a Parquet file may be invalid UTF-8."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if not pa.types.is_integer(column.type):
-        column = column.cast(pa.large_string()).cast(pa.large_binary())
-    return column.to_pylist()
-
-
-def _read_jsonl(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
-    for item in json_lines(shard, columns.id):
-        if isinstance(item, Reject):
-            yield item
-            continue
-        position, line, values = item
-        if not isinstance(values, dict):
-            document_id, code = None, "broken_json"
-            message = f"the line is a JSON {type(values).__name__}, not an object"
-        elif missing := [repr(column) for column in (columns.id, columns.text) if column not in values]:
-            document_id, code = shown_id(values.get(columns.id)), "missing_field"
-            message = f"the record has no {', '.join(missing)}"
         else:
-            yield Record(shard.source, position, values[columns.id], values[columns.text], line)
-            continue
-        yield Reject(document_id, shard.source, position, "read", code, message, raw_head(line))
+            yield from table_records(shard.source, *rows, columns)
 
 
-def _read_text(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
+def _records(form: Format, shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
+    assert form.records is not None
+    for item in form.records(shard, columns):
+        yield item if isinstance(item, Reject) else values_record(shard.source, *item, columns)
+
+
+def _texts(shard: Shard) -> Iterator[Record | Reject]:
     for name in shard.files:
         path = join(shard.source, name)
-        with open_input(path) as file:
-            content = file.read(len(BOM) + MAX_RECORD_BYTES + 1)
-        yield Record(path, 0, name, content.removeprefix(BOM), content)
-
-
-def _read_unreadable(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
-    return read_nothing(shard)
+        blocks: list[bytes] = []
+        left = len(BOM) + MAX_RECORD_BYTES
+        try:
+            with open_input(path) as file:
+                for block in content(file, shard.format):
+                    blocks.append(block)
+                    left -= len(block)
+                    if left < 0:
+                        break
+        except DamagedFile as error:
+            yield Reject(clean(name), clean(path), 0, "read", "damaged_file", str(error), raw_head(b"".join(blocks)))
+        else:
+            text = b"".join(blocks)
+            yield Record(path, 0, name, text.removeprefix(BOM), text)
 
 
 def read_nothing(shard: Shard) -> Iterator[Reject]:
@@ -291,17 +233,9 @@ def read_nothing(shard: Shard) -> Iterator[Reject]:
     Raises:
         OSError: the storage failed.
     """
-    with open_input(shard.source) as file:
-        raw = file.read(RAW_BYTES)
+    raw = None
+    if shard.content:  # otherwise it could not be opened
+        with open_input(shard.source) as file:
+            raw = file.read(RAW_BYTES)
     row = shard.start or None
     yield Reject(None, shard.source, row, "read", "unreadable_file", shard.reason, raw, n_documents=0)
-
-
-_READERS: dict[str, Callable[[Shard, Columns], Iterator[Record | Reject]]] = {
-    "parquet": _read_parquet,
-    "jsonl": _read_jsonl,
-    "jsonl.gz": _read_jsonl,
-    "jsonl.zst": _read_jsonl,
-    "text": _read_text,
-    "unreadable": _read_unreadable,
-}

@@ -10,7 +10,7 @@ import polars
 import pytest
 
 from pipelines.errors import PipelineError
-from pipelines.stages.read import MAX_BATCH_DOCUMENTS
+from pipelines.stages.records import MAX_BATCH_DOCUMENTS
 from spanmarker_core.errors import CoreError
 from tests.support.jobs import (
     all_rows,
