@@ -165,7 +165,7 @@ def test_where_there_are_too_many_shards_no_ids_are_looked_for(tmp_path, tiny_bu
 
 def test_many_rejects_make_bounded_batches(tmp_path, tiny_bundle):
     write_jsonl(tmp_path / "in.jsonl", [{"id": n, "text": None} for n in range(3 * MAX_BATCH_DOCUMENTS)])
-    tag([tmp_path / "in.jsonl"], tmp_path / "out", tiny_bundle)
+    tag([tmp_path / "in.jsonl"], tmp_path / "out", tiny_bundle, max_rejects="100%")
     assert len(rows(tmp_path / "out", "rejects")) == len(rows(tmp_path / "out", "documents")) == 3 * MAX_BATCH_DOCUMENTS
 
 
