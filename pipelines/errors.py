@@ -30,6 +30,7 @@ EXIT_CODES = {
     "storage.failed": 3,
     "worker.start_failed": 3,
     "rejects.too_many": 4,  # --max-rejects was exceeded; all shards are done, unless an absolute limit ended the job
+    "rejects.all": 4,
     "output.busy": 5,  # another run is writing to the output
 }
 
@@ -40,18 +41,21 @@ class PipelineError(CodedError):
     MESSAGES: ClassVar[dict[str, str]] = {
         # jobs
         "job.invalid": "the job is not valid:\n{problems}\nFix all of them and run again.",
+        "job.stray_words": "these words are neither options nor files: {words}. Paths and patterns of inputs follow "
+        "{option}; Beam's own options follow --.",
         "job.unreadable": "cannot read job file {path}: {reason}.",
         # inputs
-        "input.no_match": "no file matches {patterns}. Quote patterns so that the shell does not expand them, and "
-        "match files, not folders: 'folder/*.parquet'. To match a [ in a name, write [[].",
+        "input.no_match": "no file matches {patterns}. Correct --input: files, patterns, or folders, which stand for "
+        "the files below them. Names that begin with . or _ are skipped. To match a [ in a name, write [[].",
         "input.unknown_format": "these inputs have an unknown format:\n{files}\nSupported file name endings: "
-        "{endings}. Narrow the pattern or rename the files.",
+        "{endings}; all but .parquet, .arrow and .feather also with .gz, .zst, .bz2 or .xz. Narrow the pattern, or "
+        "name the format of all inputs with --format.",
         "input.bad_columns": "these inputs lack a column that the job reads (--id-column {id_column!r}, "
         "--text-column {text_column!r}), or store it with another type:\n{files}\n"
         "Pass the names of the right columns: ids are strings, bytes, integers, decimals, dates or timestamps; "
         "texts are strings, or bytes in UTF-8. A path such as meta.text names a nested field.",
-        "input.no_kept_column": "--keep-columns names columns that no input has: {columns}. For JSON lines, only the "
-        "keys of the first records of each file are known.",
+        "input.no_kept_column": "--keep-columns names columns that no input has: {columns}. Of files other "
+        "than Parquet and Arrow, only the names in the first records are known.",
         "input.kept_names": "--keep-columns would add columns under names that the output has already: {columns}. "
         "Give them other names, such as --keep-columns {example}, or omit them. With --keep-columns all, add the "
         "new names: all,{example}.",
@@ -66,8 +70,8 @@ class PipelineError(CodedError):
         "Choose another --output, or narrow the pattern.",
         "input.changed": "{source} changed while the job was reading it. Run the same command again.",
         "input.not_readable": "cannot read input {path}: {reason}. Nothing was tagged.",
-        "input.not_a_file": "these inputs are not files:\n{files}\nTo read the files of a folder, pass 'folder/*'. "
-        "Nothing was tagged.",
+        "input.not_a_file": "these inputs are not files that can be read:\n{files}\nCorrect --input. Nothing was "
+        "tagged.",
         "url.unusable": "cannot use {url}: {reason}.{remedy}",
         "url.no_bucket": "bucket {bucket} does not exist, or these credentials have no access to it. Check its name "
         "and the endpoint, and create the bucket if it is missing: jobs do not create buckets.",
@@ -130,6 +134,9 @@ class PipelineError(CodedError):
         "rejects.too_many": "the output in {path} has {rejects:,} rejects for {documents:,} documents, but "
         "--max-rejects allows {limit}.{stopped} Rejects by code: {codes}. See rejects/ and report.md there. "
         "Fix the input or raise --max-rejects, then run again.",
+        "rejects.all": "all {documents:,} documents in {path} were rejected, and {unreadable:,} files or parts of "
+        "files could not be read. First reasons:\n{reasons}\nSee rejects/ and report.md there. Fix the input, or "
+        "correct --format, --id-column or --text-column. If this is expected, pass --max-rejects 100%.",
         # shards and workers
         "model.not_loaded": "cannot load {path}: {reason}.",
         "model.broken": "the model fails on a text that is known to be valid, so the documents are not the cause: "

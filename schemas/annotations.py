@@ -22,7 +22,7 @@ ANNOTATIONS = Table.define(
     ("word_start", pa.int32(), "first word, from 0 within the sentence"),
     ("word_end", pa.int32(), "exclusive end, in words"),
     ("source", pa.large_string(), "file of the document; with source_row, the key of its row in documents"),
-    ("source_row", pa.int64(), "row (Parquet), byte offset (JSONL) or 0 (text file) of the document in its source"),
+    ("source_row", pa.int64(), "row of a table, byte offset of a line, index of an element, or 0 for a text file"),
 )
 
 #: Columns that version 1 did not have.

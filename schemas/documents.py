@@ -9,7 +9,11 @@ DOCUMENTS = Table.define(
     2,
     ("document_id", pa.large_string(), "null if the record had none; otherwise the id, as in the input"),
     ("source", pa.large_string(), "file from which the document was read"),
-    ("source_row", pa.int64(), "null if unknown; otherwise row (Parquet), byte offset (JSONL) or 0 (text file)"),
+    (
+        "source_row",
+        pa.int64(),
+        "null if unknown; otherwise row of a table, byte offset of a line, index of an element, or 0 for a text file",
+    ),
     ("status", pa.string(), "tagged, empty (only white space, so without entities) or rejected"),
     ("n_characters", pa.int64(), "length of the text in code points; 0 if it has no text"),
     ("n_sentences", pa.int32(), "sentences found"),

@@ -18,7 +18,11 @@ PREPARED = Table.define(
     2,
     ("document_id", pa.large_string(), "null if the record had no readable id; otherwise the id, as in the input"),
     ("source", pa.large_string(), "file from which the record was read"),
-    ("source_row", pa.int64(), "null for a whole file; otherwise row (Parquet), byte offset (JSONL) or 0 (text file)"),
+    (
+        "source_row",
+        pa.int64(),
+        "null for a whole file; otherwise row of a table, byte offset of a line, index of an element, or 0 for a text",
+    ),
     ("text", pa.large_string(), "null for a record without samples; otherwise the full text of the document"),
     ("n_sentences", pa.int32(), "sentences found"),
     ("n_characters", pa.int64(), "length of the text in code points; 0 if it has none"),

@@ -9,7 +9,11 @@ REJECTS = Table.define(
     2,
     ("document_id", pa.large_string(), "null if the record had no readable id; otherwise the id"),
     ("source", pa.large_string(), "file from which the record was read"),
-    ("source_row", pa.int64(), "null for a whole file; otherwise row (Parquet), byte offset (JSONL) or 0 (text file)"),
+    (
+        "source_row",
+        pa.int64(),
+        "null for a whole file; otherwise row of a table, byte offset of a line, index of an element, or 0 for a text",
+    ),
     ("stage", pa.string(), "read, split, pack or tag"),
     ("code", pa.string(), "stable code, such as null_text or broken_json"),
     ("message", pa.large_string(), "explanation, in plain text"),

@@ -21,7 +21,7 @@ SENTENCES = Table.define(
 _STORED = (
     ("document_id", pa.large_string(), "id of the document, as in the input"),
     ("source", pa.large_string(), "file from which the document was read"),
-    ("source_row", pa.int64(), "row (Parquet), byte offset (JSONL) or 0 (text file)"),
+    ("source_row", pa.int64(), "row of a table, byte offset of a line, index of an element, or 0 for a text file"),
     ("sentence_id", pa.int32(), "number of the sentence in its document, from 0"),
     ("char_start", pa.int64(), "first character of the sentence in the document (code points)"),
     ("char_end", pa.int64(), "exclusive end, in characters"),

@@ -15,12 +15,13 @@ class Shard:
     Attributes:
         name: such as "articles-00003-9f86d081884c7d65"; also names the output files.
         source: the file, as an absolute path or a URL; for text files the folder that contains `files`.
-        format: parquet, jsonl, jsonl.gz, jsonl.zst, text; or unreadable for a file that cannot be opened.
-        start: first row (parquet) or byte (jsonl, compressed or not); 0 for text.
+        format: parquet, jsonl, json, csv, tsv, arrow, warc or text, and for compressed files a dot and gz, zst, bz2 or
+            xz; jsonl.utf16 and json.utf16; or unreadable for a file that cannot be opened.
+        start: first row (parquet) or byte (others, also of compressed files); 0 for text.
         end: one past the last row or byte; 0 for text.
         files: text only: paths relative to `source`; each is one document, and its id.
         n_bytes: size of the range in bytes, for progress only: uncompressed for Parquet, else as stored.
-        content: identity of the bytes in the range.
+        content: identity of the bytes in the range; empty if the file could not even be opened.
         reason: unreadable only: the reason.
     """
 

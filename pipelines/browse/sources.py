@@ -11,18 +11,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.browse.named import NamedFolders
 from pipelines.output.manifest import committed_entry
-from pipelines.planning.inputs import format_of
-from pipelines.stages.columns import arrow_records, json_record
-from pipelines.stages.lines import DamagedFile, decompressed
-from pipelines.stages.read import parquet_rows
-from pipelines.stages.records import Reject, clean
+from pipelines.stages.blocks import DamagedFile, content, encoding_of, head
+from pipelines.stages.columns import table_records, values_record
+from pipelines.stages.formats import format_named, kind_of
+from pipelines.stages.json_values import is_json_value
+from pipelines.stages.records import Record, Reject, clean
+from pipelines.stages.row_groups import parquet_rows
 from pipelines.storage import join, local_kind, open_input, resolve
 from pipelines.storage.urls import is_local
 from pipelines.task import Columns
@@ -42,6 +43,7 @@ _LATE = "the time limit was reached before its source was read: {source}"
 _PLACELESS = "the documents table does not contain its position in {source}"
 _LONG = "it is longer than {limit:,} characters"
 _UNNAMED = "its source is not in a folder of --sources: {source}"
+_WHOLE = "cannot read {kind} from the middle: {source}"
 _UNREADABLE = "cannot read its source {source}: {reason}"
 
 
@@ -129,9 +131,12 @@ class Sources:
         return ""
 
     def _of_source(self, source: str, documents: list[dict[str, Any]], deadline: float) -> list[Text]:
-        kind = format_of(source)
+        kind = kind_of(source)
         if kind is None:
             return [Text(None, _PLACELESS.format(source=source))] * len(documents)
+        reader = _READERS.get(kind.partition(".")[0])
+        if reader is None:
+            return [Text(None, _WHOLE.format(kind=format_named(kind).title, source=source))] * len(documents)
         if time.monotonic() > deadline:
             return [Text(None, _LATE.format(source=source))] * len(documents)
         wanted = {document["source_row"]: document for document in documents}
@@ -139,7 +144,7 @@ class Sources:
         problem = _CHANGED.format(source=source)
         try:
             path = self._path(source, documents[0]["shard"])
-            for row, document_id, text in _READERS[kind](path, wanted, self._columns, deadline):
+            for row, document_id, text in reader(path, wanted, self._columns, deadline):
                 texts[row] = _checked(wanted[row], document_id, text)
         except FileNotFoundError:
             problem = _GONE.format(source=source)
@@ -147,6 +152,8 @@ class Sources:
             problem = _UNNAMED.format(source=source)
         except _LateError:
             problem = _LATE.format(source=source)
+        except _WholeError as error:
+            problem = _WHOLE.format(kind=error, source=source)
         except DamagedFile:
             pass  # Content after the damage differs from the tagged content.
         # Readers raise these for unexpected content, and for files that cannot be opened.
@@ -184,6 +191,10 @@ class Sources:
 
 class _UnnamedError(Exception):
     """The source is not below a folder named by the user."""
+
+
+class _WholeError(Exception):
+    """The content can't be read from the middle; the message names its kind."""
 
 
 class _LateError(Exception):
@@ -230,8 +241,9 @@ def _parquet_rows(path: str, rows: list[int], columns: Columns, deadline: float)
         first, batch = found
         for row in rows:
             if first <= row < first + len(batch):
-                ids, texts, _ = arrow_records(batch.slice(row - first, 1), path, row, columns)
-                yield row, _plain(ids[0]), _plain(texts[0])
+                (record,) = table_records(path, row, batch.slice(row - first, 1), columns)
+                if isinstance(record, Record):
+                    yield row, _plain(record.document_id), _plain(record.text)
 
 
 def _plain(value: Any) -> Any:
@@ -240,6 +252,10 @@ def _plain(value: Any) -> Any:
 
 def _jsonl(path: str, wanted: _Wanted, columns: Columns, deadline: float) -> _Found:
     with open_input(path) as file:
+        if encoding_of(file.read(4)) is not None:
+            raise _WholeError("UTF-16")
+        file.seek(0)
+        _refuse_array(file, "jsonl")
         for offset, document in wanted.items():
             if time.monotonic() > deadline:
                 raise _LateError
@@ -250,10 +266,11 @@ def _jsonl(path: str, wanted: _Wanted, columns: Columns, deadline: float) -> _Fo
 def _compressed(path: str, wanted: _Wanted, columns: Columns, deadline: float) -> _Found:
     """Read a compressed file up to the last requested line, because it does not support seeking."""
     left = sorted(wanted)
-    kind = format_of(path) or ""
+    kind = kind_of(path) or ""
     with open_input(path) as file:
+        _refuse_array(file, kind)
         position, line = 0, b""  # `line` is the known beginning of the line left[0]
-        for block in decompressed(file, kind):
+        for block in content(file, kind):
             if time.monotonic() > deadline:
                 raise _LateError
             start = 0
@@ -274,6 +291,12 @@ def _compressed(path: str, wanted: _Wanted, columns: Columns, deadline: float) -
             yield from _record(path, left[0], line, columns)
 
 
+def _refuse_array(file: IO[bytes], kind: str) -> None:
+    """Raise an error if places in a file are numbers of elements, not byte offsets."""
+    if is_json_value(head(file, kind, 1 << 12)):
+        raise _WholeError("a JSON array")
+
+
 def _line_limit(document: dict[str, Any]) -> int:
     return _BESIDE + 12 * int(document["n_characters"])
 
@@ -281,9 +304,9 @@ def _line_limit(document: dict[str, Any]) -> int:
 def _record(path: str, offset: int, line: bytes, columns: Columns) -> _Found:
     try:
         values = json.loads(line.removeprefix(BOM) if offset == 0 else line)
-        document_id, text, _, missing = json_record(values, path, offset, columns)
-        if not missing:
-            yield offset, document_id, text
+        record = values_record(path, offset, line, values, columns)
+        if isinstance(record, Record):
+            yield offset, record.document_id, record.text
     except (ValueError, KeyError, TypeError, RecursionError):
         return  # The file has changed.
 
@@ -292,15 +315,13 @@ def _text(path: str, wanted: _Wanted, columns: Columns, deadline: float) -> _Fou
     for row, document in wanted.items():
         limit = 4 * document["n_characters"] + len(BOM)
         with open_input(path) as file:
-            content = file.read(limit + 1)
-        if len(content) <= limit:
-            yield row, document["document_id"], content.removeprefix(BOM).decode()
+            text = head(file, kind_of(path) or "", limit + 1)
+        if len(text) <= limit:
+            yield row, document["document_id"], text.removeprefix(BOM).decode()
 
 
-_READERS = {
-    "parquet": _parquet,
-    "jsonl": _jsonl,
-    "jsonl.gz": _compressed,
-    "jsonl.zst": _compressed,
-    "text": _text,
-}
+def _lines(path: str, wanted: _Wanted, columns: Columns, deadline: float) -> _Found:
+    return (_jsonl if kind_of(path) == "jsonl" else _compressed)(path, wanted, columns, deadline)
+
+
+_READERS = {"parquet": _parquet, "jsonl": _lines, "text": _text}

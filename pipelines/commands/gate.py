@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from pipelines.commands.options import Job, JobCommand, options_of, with_options
+from pipelines.commands.options import Job, JobCommand, options_of, with_options, with_words, words_after
 
 gate = typer.Typer(
     help="Gates: filters that discard unlikely spans early and make tagging faster.",
@@ -25,16 +25,20 @@ def _options() -> list[inspect.Parameter]:
     return options_of(GateJob)
 
 
-@gate.command(cls=JobCommand)
+@gate.command(cls=JobCommand, context_settings={"allow_extra_args": True})
 @with_options(_options)
-def fit(job: Job = None, **options: Any) -> None:
+def fit(context: typer.Context, job: Job = None, **options: Any) -> None:
     """Fit a gate to a model, using the entities that the model finds in unlabelled text.
 
     The model itself does not change. Its results change only where the gate is switched on.
     """
+    from pipelines.errors import PipelineError
     from pipelines.jobs.fit_gate import GateJob
     from pipelines.jobs.job_file import read_job
 
+    if stray := words_after(context):
+        raise PipelineError("job.stray_words", words=" ".join(stray), option="--corpus")
+    options["corpus"] = with_words(context, options["corpus"], "--corpus")
     checked = read_job(GateJob, job, options)
 
     # Only now, since they take longer to import than the job to check.

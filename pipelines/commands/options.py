@@ -19,6 +19,7 @@ Model = Annotated[str, typer.Option(help="Model bundle.")]
 Data = Annotated[str, typer.Option(help="Annotated sentences: .jsonl, CoNLL, or a `datasets` folder.")]
 Scheme = Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
+_AFTER = "spanmarker.after"  # key of the words after --
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
@@ -26,12 +27,51 @@ Command = TypeVar("Command", bound=Callable[..., None])
 BARE = {"--write-sentences": "offsets"}
 
 
+def words_after(context: typer.Context) -> list[str]:
+    """Return the words after --.
+
+    Args:
+        context: context of a `JobCommand` with extra words.
+    """
+    after: list[str] = context.meta[_AFTER]
+    return after
+
+
+def with_words(context: typer.Context, given: list[str] | None, option: str) -> list[str] | None:
+    """Return the inputs of an option and those that follow its first one, as where a shell expands a pattern.
+
+    Args:
+        context: context of a `JobCommand` with extra words.
+        given: inputs of the option.
+        option: the option, for the error.
+
+    Raises:
+        PipelineError: `job.stray_words`.
+    """
+    from pipelines.errors import PipelineError
+    from pipelines.storage.globs import patterns_of
+
+    def is_input(word: str) -> bool:
+        # URLs are looked up later, with the options of their stores.
+        return word == "-" or "://" in word or any(True for _ in patterns_of([word])[0].find())
+
+    if stray := [word for word in context.args if not is_input(word)]:
+        raise PipelineError("job.stray_words", words=" ".join(stray), option=option)
+    return [*(given or []), *context.args] or None
+
+
 class JobCommand(TyperCommand):
     """A command whose options from `with_options` are made when it is used, since job models take time to import."""
 
     def make_context(self, info_name: str | None, args: list[str], *arguments: Any, **extra: Any) -> Any:
-        """Make the options, and the context from them."""
-        args = _with_bare_values(args)
+        """Make the options, and the context from them. Its `meta` holds the words after --, and its `args` the others.
+
+        Args:
+            info_name: name of the command.
+            args: words of the command line.
+            arguments: passed on.
+            extra: passed on.
+        """
         assert self.callback
         command = inspect.unwrap(self.callback)
         if make := getattr(command, "make_options", None):
@@ -45,7 +85,12 @@ class JobCommand(TyperCommand):
             app.command()(complete)
             made = typer.main.get_command(app)
             self.params, self.callback = made.params, made.callback
-        return super().make_context(info_name, args, *arguments, **extra)
+        if not self.context_settings.get("allow_extra_args"):
+            return super().make_context(info_name, _with_bare_values(args), *arguments, **extra)
+        cut = args.index("--") if "--" in args else len(args)
+        context = super().make_context(info_name, _with_bare_values(args[:cut]), *arguments, **extra)
+        context.meta[_AFTER] = args[cut + 1 :]
+        return context
 
 
 def _with_bare_values(words: list[str]) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Job, options_of, with_options
+from pipelines.commands.options import Job, options_of, with_options, with_words, words_after
 
 
 def _options() -> list[inspect.Parameter]:
@@ -52,7 +52,8 @@ def prepare(
     from pipelines.jobs.prepare_training import AnnotatedJob
 
     kind: type[ShardJob] = AnnotatedJob if annotated or job_values(job).get("annotated") else PrepareJob
-    options |= {"annotated": annotated, "beam_options": extra.args}
+    options |= {"annotated": annotated, "input": with_words(extra, options["input"], "--input")}
+    options["beam_options"] = words_after(extra)
     checked = read_job(kind, job, options)
 
     # Only now, since they take longer to import than the job to check.

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from pipelines.commands.options import Job, options_of, with_options
+from pipelines.commands.options import Job, options_of, with_options, with_words, words_after
 
 
 def _options() -> list[inspect.Parameter]:
@@ -24,7 +24,8 @@ def tag(context: typer.Context, job: Job = None, **options: Any) -> None:
     from pipelines.jobs.job_file import read_job
     from pipelines.jobs.tag import TagJob
 
-    checked = read_job(TagJob, job, {**options, "beam_options": context.args})
+    options |= {"input": with_words(context, options["input"], "--input"), "beam_options": words_after(context)}
+    checked = read_job(TagJob, job, options)
 
     # Only now, since they take longer to import than the job to check.
     from rich.console import Console

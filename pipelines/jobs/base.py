@@ -12,7 +12,8 @@ from pydantic import ByteSize, Field, field_validator
 
 from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
-from pipelines.jobs.shared import DEFAULT_ID, DocumentColumns
+from pipelines.jobs.reject_limit import MaxRejects
+from pipelines.jobs.shared import DEFAULT_ID, DocumentColumns, InputFormat
 from pipelines.processes.children import cores
 from pipelines.stages.languages import AUTO
 from pipelines.storage import absolute
@@ -24,7 +25,10 @@ from spanmarker_core.text.sentences import SentenceBreaks
 
 Inputs = Annotated[
     list[str],
-    Field(description="Input files: a glob pattern such as 'docs/*.parquet', local or an fsspec URL. Can be repeated."),
+    Field(
+        description="Inputs: files, folders, patterns such as 'docs/*.parquet', local or fsspec URLs; - is standard "
+        "input, JSON lines. More paths may follow; can be repeated."
+    ),
 ]
 
 
@@ -158,11 +162,12 @@ class ShardJob(DocumentColumns):
 
 
 class CorpusJob(ShardJob):
-    """Settings shared by `spanmarker tag` and `spanmarker prepare`: those of `ShardJob`, and a model."""
+    """Settings shared by `spanmarker tag` and `spanmarker prepare`: those of `ShardJob`, a model and limits."""
 
     detects = True
 
     model: str = Field("", description="Model bundle.  [default: the bundled model]")
+    format: InputFormat = None
     keep_columns: list[str] = Field(
         [],
         description="Columns of the input, separated by commas, to copy to the table documents: names, paths such as "
@@ -181,6 +186,17 @@ class CorpusJob(ShardJob):
     sentence_breaks: SentenceBreaks = Field(
         "auto", description="auto, or lines: each line is split as a separate text, as for lists."
     )
+    max_rejects: str | None = Field(
+        None,
+        description="Maximum number or share of rejected documents, such as 100 or 1%; if exceeded, the run fails "
+        "(exit code 4).  [default: fail if all are rejected]",
+    )
+
+    @field_validator("max_rejects", mode="before")
+    @classmethod
+    def _limit(cls, value: Any) -> Any:
+        """Accept a number from a job file as well as a string."""
+        return MaxRejects.parse(str(value)).text if isinstance(value, int | str) else value
 
     @field_validator("keep_columns", mode="before")
     @classmethod

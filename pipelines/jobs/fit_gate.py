@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from pipelines.jobs.shared import DocumentColumns, Scheme
+from pipelines.jobs.shared import DocumentColumns, InputFormat, Scheme
 
 
 class GateJob(DocumentColumns):
@@ -13,8 +13,10 @@ class GateJob(DocumentColumns):
     model: str = Field(min_length=1, description="Bundle to fit a gate to; it is not modified.")
     corpus: list[str] = Field(
         min_length=1,
-        description="Unlabelled documents similar to those to be tagged: glob patterns, as for `tag`. Can be repeated.",
+        description="Unlabelled documents similar to those to be tagged: files, folders and patterns, as for `tag`. "
+        "Can be repeated.",
     )
+    format: InputFormat = None
     output: str = Field(min_length=1, description="Folder for the bundle with the gate; must be empty or not exist.")
     sentences: int = Field(3000, ge=1, description="Number of sentences to read from the corpus.")
     target_recall: float = Field(

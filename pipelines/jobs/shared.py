@@ -2,14 +2,27 @@
 
 from typing import Annotated, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from pipelines.stages.formats import FORMATS, is_format
 from pipelines.stages.languages import AUTO
 from pipelines.task import Columns
 from spanmarker_core.errors import CoreError
 from spanmarker_core.text.detection import load_detector
 from spanmarker_core.text.languages import normalise_language
 
+
+def _known_format(value: str | None) -> str | None:
+    if value is not None and not is_format(value):
+        raise ValueError(f"{value!r} is not one of {', '.join(FORMATS)}, with or without a compression, as in jsonl.gz")
+    return value
+
+
+InputFormat = Annotated[
+    str | None,
+    Field(description=f"Format of all inputs, whatever their names: {', '.join(FORMATS)}.  [default: by name]"),
+    AfterValidator(_known_format),
+]
 Scheme = Annotated[str | None, Field(description="Label scheme of tagged data, such as IOB2.")]
 
 

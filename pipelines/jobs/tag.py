@@ -9,7 +9,6 @@ from pydantic import (
 )
 
 from pipelines.jobs.base import CorpusJob
-from pipelines.jobs.reject_limit import MaxRejects
 from pipelines.output.layout import tag_tables
 from pipelines.storage import absolute
 from pipelines.task import TagTask, WriteSentences
@@ -44,17 +43,6 @@ class TagJob(CorpusJob):
     dtype: Literal["float32", "bfloat16", "int8"] = Field(
         "float32", description="float32; bfloat16 or int8, which change scores."
     )
-    max_rejects: str | None = Field(
-        None,
-        description="Maximum number or share of rejected documents, such as 100 or 1%; if exceeded, the run fails "
-        "(exit code 4).",
-    )
-
-    @field_validator("max_rejects", mode="before")
-    @classmethod
-    def _limit(cls, value: Any) -> Any:
-        """Accept a number from a job file as well as a string."""
-        return MaxRejects.parse(str(value)).text if isinstance(value, int | str) else value
 
     @field_validator("write_sentences", mode="before")
     @classmethod
@@ -76,6 +64,8 @@ class TagJob(CorpusJob):
             problems.append("max_shard_bytes was set by the `spanmarker prepare` run that wrote the samples")
         if self.samples and self.keep_columns:
             problems.append("keep_columns was set by the `spanmarker prepare` run that wrote the samples")
+        if self.samples and self.format:
+            problems.append("format applies to inputs only, and samples are read in their own format")
         if self.keep_columns_in == "annotations" and not (self.keep_columns or self.samples):
             problems.append("keep_columns_in requires keep_columns")
         return problems

@@ -65,6 +65,10 @@ def plan_annotated(patterns: Iterable[str], *, scheme: str | None, **options: An
         raise CoreError("data.scheme_mismatch", path=first, holds="spans", scheme=scheme, schemes="spans, or none")
 
 
+def _kind_of(path: str) -> str | None:
+    return next((kind for ending, kind in KINDS.items() if path.lower().endswith(ending)), None)
+
+
 def _is_dataset(folder: str) -> bool:
     fs, path = resolve(folder)
     return is_local(fs) and is_dataset_folder(Path(path))
@@ -143,4 +147,4 @@ _TYPES: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
     "sentences": (_is_id, pa.types.is_integer, _are_words, _are_entities),
 }
 
-_ANNOTATED = InputData(KINDS, "input.not_annotated", "input.bad_annotated", _ranges, _is_dataset)
+_ANNOTATED = InputData(tuple(KINDS), _kind_of, "input.not_annotated", "input.bad_annotated", _ranges, _is_dataset)

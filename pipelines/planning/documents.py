@@ -2,14 +2,14 @@
 
 Every later step reads the plan, so no engine decides how the work is divided.
 
-How files are cut:
+How files are cut (`pipelines.stages.formats` lists the formats):
 
 - Parquet: by rows; small row groups are kept whole, large ones are divided.
-- JSONL: byte ranges that end at a newline. Ranges are counted from the file's start, so appended lines
+- JSON lines: byte ranges that end at a newline. Ranges are counted from the file's start, so appended lines
   leave earlier full ranges unchanged.
-- JSONL in gzip or zstd can't be read from the middle: one shard per file, read as a stream.
-- Text files (.txt, .md): each file is a document; its id is its path below the folder before the
-  pattern's first wildcard ("docs/**/*.txt" gives "a/b.txt"). A shard is a group of files.
+- Text files: each file is a document; its id is its path below the folder before the pattern's first wildcard
+  ("docs/**/*.txt" gives "a/b.txt"), or below the folder that is the input. A shard is a group of files.
+- All others can't be read from the middle: one shard per file, read as a stream.
 - A file that can't be opened in its format, or lacks the columns that other files have, becomes a shard that will
   write one reject.
 
@@ -17,31 +17,35 @@ Each file is examined in an isolated process, so a file that crashes the library
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from pipelines.planning.files import Range
-from pipelines.planning.inputs import FORMATS
 from pipelines.planning.plan import InputData, plan
 from pipelines.planning.ranges import Layout, check_columns, file_ranges
 from pipelines.stages.columns import is_id, is_text
+from pipelines.stages.formats import ENDINGS, kind_of
 from pipelines.storage.fingerprint import field_at
 from pipelines.task import Columns
 from schemas.shards import Shard
 
 
-def plan_shards(patterns: Iterable[str], **options: Any) -> Iterator[Shard]:
+def plan_shards(patterns: Iterable[str], form: str | None = None, **options: Any) -> Iterator[Shard]:
     """Yield the shards of all documents that match some patterns, sorted by path.
 
     Args:
-        patterns: paths or URLs with wildcards.
+        patterns: paths or URLs of files and folders, with wildcards; - is standard input.
+        form: the format of all files; None goes by their names.
         options: the other arguments of `pipelines.planning.plan.plan`.
 
     Raises:
         PipelineError: `input.*`.
     """
-    return plan(_DOCUMENTS, patterns, **options)
+    named = partial(kind_of, given=form)
+    data = InputData(ENDINGS, named, "input.unknown_format", "input.bad_columns", document_ranges)
+    return plan(data, patterns, **options)
 
 
 def document_ranges(path: str, size: int, kind: str, columns: Columns, max_shard_bytes: int) -> Iterator[Range]:
@@ -50,13 +54,13 @@ def document_ranges(path: str, size: int, kind: str, columns: Columns, max_shard
     Args:
         path: the file.
         size: its size in bytes.
-        kind: its format, a value of `FORMATS`.
+        kind: its format as named, with its compression.
         columns: columns or keys of ids and texts.
         max_shard_bytes: approximate size of a shard, in bytes.
 
     Raises:
         BadColumns: the file lacks a column or stores it with another type.
-        Unreadable: the file is not a sound Parquet file.
+        Unreadable: the file is not sound.
         OSError: the storage failed.
     """
 
@@ -71,6 +75,3 @@ def document_ranges(path: str, size: int, kind: str, columns: Columns, max_shard
         return Layout(columns.read)
 
     return file_ranges(path, size, kind, columns.read, layout_of, max_shard_bytes)
-
-
-_DOCUMENTS = InputData(FORMATS, "input.unknown_format", "input.bad_columns", document_ranges)

@@ -83,6 +83,21 @@ def unreadable_shard(path: str, size: int, job_digest: str, reason: str, part: i
     """
     with open_input(path) as file:
         content = ContentIdentity(path, file).of([(0, size)])
+    return _unreadable(path, size, job_digest, reason, part, start, content)
+
+
+def unopened_shard(path: str, job_digest: str, reason: str) -> Shard:
+    """Return the shard of a file that can't even be opened, such as a broken link; it will write one reject.
+
+    Args:
+        path: the file.
+        job_digest: digest of the job identity.
+        reason: message of the reject.
+    """
+    return _unreadable(path, 0, job_digest, reason, 0, 0, "")
+
+
+def _unreadable(path: str, size: int, job_digest: str, reason: str, part: int, start: int, content: str) -> Shard:
     shard = make_shard(path, "unreadable", part, start, start, (), size, content, job_digest)
     return replace(shard, reason=single_line(reason, 500))
 
@@ -137,7 +152,7 @@ def renamed(shard: Shard, job_digest: str) -> Shard:
 
 
 def text_shards(
-    folder: str, files: Iterator[tuple[str, int]], max_shard_bytes: int, job_digest: str
+    folder: str, kind: str, files: Iterator[tuple[str, int]], max_shard_bytes: int, job_digest: str
 ) -> Iterator[Shard]:
     """Yield groups of text files. Besides the limits of size, some file names end a group.
 
@@ -146,6 +161,7 @@ def text_shards(
 
     Args:
         folder: the folder to which the names of the files are relative.
+        kind: format of the files: text, or text and a compression.
         files: (path, size in bytes) of each file, sorted by path.
         max_shard_bytes: maximum size of a group with more than one file, in bytes.
         job_digest: digest of the job identity.
@@ -161,20 +177,20 @@ def text_shards(
             n_bytes + size > max_shard_bytes or n_names + len(name.encode("utf-8", "surrogateescape")) > MAX_NAMES_BYTES
         )
         if group and full:
-            yield _text_shard(folder, group, n_bytes, job_digest)
+            yield _text_shard(folder, kind, group, n_bytes, job_digest)
             group, n_bytes, n_names = [], 0, 0
         group.append(name)
         n_bytes, n_names = n_bytes + size, n_names + len(name.encode("utf-8", "surrogateescape"))
         if digest_of(name)[:2] < "04":  # one name in 64
-            yield _text_shard(folder, group, n_bytes, job_digest)
+            yield _text_shard(folder, kind, group, n_bytes, job_digest)
             group, n_bytes, n_names = [], 0, 0
     if group:
-        yield _text_shard(folder, group, n_bytes, job_digest)
+        yield _text_shard(folder, kind, group, n_bytes, job_digest)
 
 
-def _text_shard(folder: str, names: list[str], n_bytes: int, job_digest: str) -> Shard:
+def _text_shard(folder: str, kind: str, names: list[str], n_bytes: int, job_digest: str) -> Shard:
     try:
         content = text_content(f"{folder}/{name}" for name in names)
     except OSError as error:
         raise PipelineError("input.not_readable", path=error.filename or folder, reason=error) from error
-    return make_shard(folder, "text", 0, 0, 0, tuple(names), n_bytes, content, job_digest)
+    return make_shard(folder, kind, 0, 0, 0, tuple(names), n_bytes, content, job_digest)

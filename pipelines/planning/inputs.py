@@ -2,22 +2,14 @@
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from pipelines.errors import PipelineError
+from pipelines.planning.standard_input import is_spooled
 from pipelines.storage.globs import Match, Pattern
 from pipelines.task import Columns
-
-#: File name ending -> format of a shard.
-FORMATS = {
-    ".parquet": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".jsonl.gz": "jsonl.gz",
-    ".jsonl.zst": "jsonl.zst",
-    ".txt": "text",
-    ".md": "text",
-}
 
 #: Files named in an error message; the others are counted.
 _SHOWN = 10
@@ -25,18 +17,16 @@ _SHOWN = 10
 Faults = dict[str, list[str]]  # inputs by error code
 
 
-def refuse_nothing(patterns: Iterable[Pattern], faults: Faults) -> None:
-    """Raise an error because no input was found, unless there were matches that are not files.
+def refuse_nothing(patterns: Iterable[Pattern]) -> None:
+    """Raise an error because no input was found.
 
     Args:
         patterns: the patterns of the inputs.
-        faults: inputs by error code.
 
     Raises:
         PipelineError: `input.no_match`.
     """
-    if not faults["input.not_a_file"]:
-        raise PipelineError("input.no_match", patterns=", ".join(pattern.url for pattern in patterns))
+    raise PipelineError("input.no_match", patterns=", ".join(pattern.url for pattern in patterns))
 
 
 def refuse(faults: Faults, endings: Iterable[str], columns: Columns) -> None:
@@ -63,46 +53,47 @@ def refuse(faults: Faults, endings: Iterable[str], columns: Columns) -> None:
             )
 
 
-def format_of(path: str) -> str | None:
-    """Return the format that the name of a file of documents indicates, or None.
-
-    Args:
-        path: a path or URL.
-
-    >>> format_of("a/b.jsonl.gz"), format_of("a/b.doc")
-    ('jsonl.gz', None)
-    """
-    return kind_of(path, FORMATS)
-
-
-def kind_of(path: str, endings: Mapping[str, str]) -> str | None:
-    """Return the kind that a file's name indicates, or None.
-
-    Args:
-        path: a path or URL.
-        endings: file name ending -> kind.
-    """
-    return next((kind for ending, kind in endings.items() if path.lower().endswith(ending)), None)
-
-
 class BadColumns(Exception):
     """A file's columns are missing or of the wrong type; the message gives the reason."""
+
+
+class Input(NamedTuple):
+    """A file that is an input, or a folder that is one as a whole.
+
+    Attributes:
+        path: an absolute path or a URL.
+        size: its size in bytes.
+        kind: its format as named; None if that is unknown.
+        folder: the folder to which the id of a text file is relative; "" for other formats.
+        problem: why the file can't be read; empty for all others.
+    """
+
+    path: str
+    size: int
+    kind: str | None
+    folder: str
+    problem: str
 
 
 def input_files(
     patterns: list[Pattern],
     inside: str,
-    no_files: list[str],
-    endings: Mapping[str, str],
+    empty: list[str],
+    kind_of: Callable[[str], str | None],
+    endings: Collection[str],
     is_input: Callable[[str], bool],
-) -> Iterator[tuple[str, int, str | None]]:
-    """Yield (path, size, base folder of a text file's id or None) of the inputs, sorted by path, each file once.
+) -> Iterator[Input]:
+    """Yield the inputs, sorted by path, each file once.
+
+    A folder stands for all files of known formats below it, if it is named or has the name of a file, as Spark's have.
+    Other folders that `*` matches are ignored, as shell users expect.
 
     Args:
-        patterns: the patterns of the inputs.
+        patterns: the patterns of the inputs; those of folders are added.
         inside: the output folder, with a slash at its end.
-        no_files: list to which matches that are not files are added.
-        endings: file name ending -> kind of the file.
+        empty: list to which named folders without files of a known format are added.
+        kind_of: returns the format of a file, or None.
+        endings: file name endings of the known formats.
         is_input: returns whether a folder is an input as a whole.
 
     Raises:
@@ -112,29 +103,50 @@ def input_files(
     def listed(pattern: Pattern) -> Iterator[tuple[list[str], str, Match]]:
         try:
             for found in pattern.find():
-                # Folders that `*` matches are ignored, as shell users expect. A folder that is named explicitly, or has
-                # the name of a file, is a mistake or the output of Spark.
-                named = pattern.literal or kind_of(found.path, endings) is not None
-                if found.kind != "directory" or named or is_input(found.path):
-                    text = found.kind == "file" and kind_of(found.path, endings) == "text"
-                    yield found.path.split("/"), pattern.folder if text else "", found
+                if found.kind != "directory" or is_input(found.path):
+                    yield found.path.split("/"), _text_folder(found, pattern, kind_of), found
+                elif pattern.literal or found.path.lower().endswith(tuple(endings)):
+                    below = Pattern(found.path, below=True)
+                    patterns.append(below)
+                    count = 0
+                    for each in below.find():
+                        if each.kind != "directory" and kind_of(each.path):
+                            count += 1
+                            yield each.path.split("/"), _text_folder(each, below, kind_of), each
+                    if not count and pattern.literal:
+                        empty.append(f"{found.path} (a folder without files of a known format)")
         except OSError as error:
             raise PipelineError("input.not_readable", path=error.filename or pattern.url, reason=error) from error
 
     linked: set[str] = set()
-    merged = heapq.merge(*map(listed, patterns), key=lambda match: match[:2])
+    merged = heapq.merge(*[listed(pattern) for pattern in patterns], key=lambda match: match[:2])
     for _, same in itertools.groupby(merged, key=lambda match: match[2].path):
         _, folder, found = next(same)
-        if f"{found.real}/".startswith(inside) or found.path.startswith(inside):
-            raise PipelineError("input.inside_output", path=found.path, output=inside)
-        if found.kind != "file" and not (found.kind == "directory" and is_input(found.path)):
-            what = "a folder" if found.kind == "directory" else "a pipe, a socket, a device or a broken link"
-            no_files.append(f"{found.path} ({what})")
-            continue
-        if found.real != found.path:
+        path = found.path
+        spooled = is_spooled(path, inside)
+        if (f"{found.real}/".startswith(inside) or path.startswith(inside)) and not spooled:
+            raise PipelineError("input.inside_output", path=path, output=inside)
+        if found.real != path and found.kind != "other":
             # A file counts under its real name if a pattern matches that, otherwise under the first name found. Only
             # links to files outside the patterns are therefore remembered.
             if found.real in linked or any(pattern.names(found.real) for pattern in patterns):
                 continue
             linked.add(found.real)
-        yield found.path, found.size, folder or None
+        problem = _problem(found)
+        yield Input(path, found.size, kind_of(path), "" if problem else folder, problem)
+
+
+def _text_folder(found: Match, pattern: Pattern, kind_of: Callable[[str], str | None]) -> str:
+    """Return the folder to which the id of a text file is relative; "" for other files."""
+    text = found.kind == "file" and (kind_of(found.path) or "").partition(".")[0] == "text"
+    return pattern.folder if text else ""
+
+
+def _problem(found: Match) -> str:
+    """Return why a match can't be read; nothing if it can, as far as is known without opening it."""
+    if found.kind == "other":
+        broken = os.path.islink(found.path) and not os.path.exists(found.path)
+        return "a broken link" if broken else "a pipe, a socket or a device"
+    if found.path.startswith("/") and not os.access(found.path, os.R_OK):
+        return "this user has no permission to read it"
+    return ""

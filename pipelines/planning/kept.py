@@ -2,10 +2,10 @@
 
 All files of an output have one schema, so a kept column has one type:
 
-- The types of Parquet files must be the same, except that strings, integers and floats of several widths become the
-  widest. A file without the column, and a column of type null, give nulls.
+- The types of Parquet and Arrow files must be the same, except that strings, integers and floats of several widths
+  become the widest. A file without the column, and a column of type null, give nulls.
 - A key of JSON records whose values in the first records of every file are booleans, integers, numbers or strings has
-  that type. Otherwise every value is kept as JSON text.
+  that type. Otherwise every value is kept as JSON text. Columns of CSV and headers of web archives are strings.
 - A key of Hive partitions is int64 if its values are digits, else a string. A column of the same name precedes it.
 
 The type of an earlier run of the same output stays if it can hold all values.
@@ -14,19 +14,22 @@ The type of an earlier run of the same output stays if it can hold all values.
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
 
 from pipelines.errors import PipelineError
 from pipelines.planning.files import examined
-from pipelines.planning.inputs import FORMATS, format_of, input_files
+from pipelines.planning.inputs import input_files
 from pipelines.planning.parquet import Unreadable, opened_parquet
-from pipelines.planning.ranges import HEAD_BYTES, decompressed_head, head_records
+from pipelines.planning.ranges import examined_file
+from pipelines.planning.standard_input import STANDARD_INPUT, standard_input_copy
 from pipelines.processes.isolated import ProcessDied
-from pipelines.stages.columns import is_missing, stored_type, value_at
+from pipelines.stages.columns import stored_type
+from pipelines.stages.formats import ENDINGS, Examined, format_named, kind_of
 from pipelines.stages.kept_columns import JSON_TEXT, json_type, partition_type, partitions
+from pipelines.stages.paths import is_missing, value_at
 from pipelines.storage import open_input
 from pipelines.storage.fingerprint import field_at
 from pipelines.storage.globs import patterns_of
@@ -49,14 +52,21 @@ _Types = dict[str, dict[int, list[pa.DataType | None]]]
 
 
 def with_kept(
-    columns: Columns, wanted: Iterable[str], patterns: Iterable[str], output: str, fixed: Mapping[str, str], limit: int
+    columns: Columns,
+    wanted: Iterable[str],
+    patterns: Iterable[str],
+    form: str | None,
+    output: str,
+    fixed: Mapping[str, str],
+    limit: int,
 ) -> Columns:
     """Return columns with those that a job keeps, after reading the schema or the first records of every input.
 
     Args:
         columns: columns of ids and texts.
         wanted: each a path, `PATH=NAME`, or `all`.
-        patterns: patterns of the inputs.
+        patterns: patterns of the inputs; - is standard input.
+        form: the format of all inputs; None determines it by their names.
         output: the output folder.
         fixed: identity of the job that wrote to the output before; empty if there is none.
         limit: limit of the memory for examining a file, in bytes; 0 means no limit.
@@ -68,7 +78,7 @@ def with_kept(
     if not names:
         return columns
     paths = None if ALL in names else tuple(names)
-    found, files = _types(paths, patterns, output, limit)
+    found, files = _types(paths, patterns, form, output, limit)
     if not files:
         return columns  # planning says what is wrong
     if ALL in names:
@@ -115,17 +125,23 @@ def _meant(path: str, found: Iterable[str]) -> str:
     return f"{path!r} (did you mean {alike[0]!r}?)" if alike else repr(path)
 
 
-def _types(paths: tuple[str, ...] | None, patterns: Iterable[str], output: str, limit: int) -> tuple[_Types, int]:
+def _types(
+    paths: tuple[str, ...] | None, patterns: Iterable[str], form: str | None, output: str, limit: int
+) -> tuple[_Types, int]:
     """Return the types of each column that was found, and the number of files; `paths` None looks for all columns."""
     found: _Types = {}
     files = 0
-    listed = input_files(patterns_of(list(patterns)), output.rstrip("/") + "/", [], FORMATS, lambda folder: False)
-    for path, size, _ in listed:
+    globs = patterns_of([standard_input_copy() if pattern == STANDARD_INPUT else pattern for pattern in patterns])
+    named = partial(kind_of, given=form)
+    for path, size, kind, _, problem in input_files(
+        globs, output.rstrip("/") + "/", [], named, ENDINGS, lambda folder: False
+    ):
         files += 1
-        kind = format_of(path)
+        if problem or kind is None:
+            continue  # planning says what is wrong
         folders = {key: value for key, value in partitions(path).items() if paths is None or key in paths}
         items: list[_Found] = [(key, _FOLDERS, partition_type(value)) for key, value in folders.items()]
-        if kind not in (None, "text"):
+        if format_named(kind).cut != "files":
             items = [*_of_file(path, size, kind, paths, limit), *items]
         for column, origin, type_ in items:
             types = found.setdefault(column, {}).setdefault(origin, [])
@@ -134,10 +150,10 @@ def _types(paths: tuple[str, ...] | None, patterns: Iterable[str], output: str, 
     return found, files
 
 
-def _of_file(path: str, size: int, kind: str | None, paths: tuple[str, ...] | None, limit: int) -> list[_Found]:
+def _of_file(path: str, size: int, kind: str, paths: tuple[str, ...] | None, limit: int) -> list[_Found]:
     try:
         return list(examined(path, limit, _columns_in, path, size, kind, paths))
-    except (Unreadable, ProcessDied):
+    except (Unreadable, ProcessDied, PermissionError, FileNotFoundError):
         return []  # Planning makes a reject of it.
     except OSError as error:
         raise PipelineError("input.not_readable", path=path, reason=error) from error
@@ -147,13 +163,14 @@ def _columns_in(path: str, size: int, kind: str, paths: tuple[str, ...] | None) 
     """Yield the columns of a file. Runs in an isolated process."""
     with open_input(path) as file:
         if kind == "parquet":
-            schema = opened_parquet(file, size, ()).schema_arrow
-            for column in schema.names if paths is None else paths:
-                if (field := field_at(schema, column)) is not None:
+            found = Examined(kind, opened_parquet(file, size, ()).schema_arrow)
+        else:
+            found = examined_file(file, kind)
+        if found.schema is not None:
+            for column in found.schema.names if paths is None else paths:
+                if (field := field_at(found.schema, column)) is not None:
                     yield column, _TABLE, stored_type(field.type)
-            return
-        head = file.read(HEAD_BYTES) if kind == "jsonl" else decompressed_head(file, kind)
-        for record in head_records(head):
+        for record in found.records:
             for column in record if paths is None else paths:
                 if not is_missing(value := value_at(record, column)):
                     yield column, _RECORDS, json_type(value)
@@ -178,7 +195,7 @@ def _field(path: str, name: str, found: Mapping[int, list[Any]], fixed: str | No
         metadata = {b"description": f"{path} of the input, as JSON".encode(), **JSON_TEXT}
         return pa.field(name, pa.large_string(), metadata=metadata)
     if simple is None:
-        raise TypeError(f"{', '.join(map(str, tables))} in Parquet, values of several types in JSON")
+        raise TypeError(f"{', '.join(map(str, tables))} in tables, values of several types in JSON")
     folders = [] if tables or of_records else found.get(_FOLDERS, [])
     if not folders:
         kind = reduce(combined, [*tables, simple])

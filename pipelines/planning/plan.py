@@ -1,13 +1,14 @@
 """The planner: inputs -> shards, for every kind of input data."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pipelines.errors import PipelineError
-from pipelines.planning.files import Range, file_shards, text_shards, unreadable_shard
-from pipelines.planning.inputs import BadColumns, Faults, input_files, kind_of, refuse, refuse_nothing
+from pipelines.planning.files import Range, file_shards, text_shards, unopened_shard, unreadable_shard
+from pipelines.planning.inputs import BadColumns, Faults, input_files, refuse, refuse_nothing
+from pipelines.planning.standard_input import STANDARD_INPUT, spooled
 from pipelines.storage.globs import patterns_of
 from pipelines.task import Columns
 from schemas.shards import Shard
@@ -22,7 +23,8 @@ class InputData:
     """Rules by which one kind of input data, such as documents, is planned.
 
     Attributes:
-        endings: file name ending -> kind of the file.
+        endings: file name endings of the known formats.
+        kind_of: returns the format of a file from its path, or None.
         unknown_code: error code of files with other endings.
         columns_code: error code of files whose columns or keys do not fit.
         ranges: called with the path, size and kind of a file, the columns of ids and texts, `max_shard_bytes` and
@@ -30,7 +32,8 @@ class InputData:
         is_input: returns whether a folder is an input as a whole, of the kind "folder".
     """
 
-    endings: Mapping[str, str]
+    endings: Collection[str]
+    kind_of: Callable[[str], str | None]
     unknown_code: str
     columns_code: str
     ranges: Callable[..., Iterator[Range]]
@@ -49,8 +52,9 @@ def plan(
 ) -> Iterator[Shard]:
     """Yield the shards of all inputs that match some patterns, sorted by path.
 
-    A file that matches twice, also under several names, counts once. A file without the columns becomes a shard of
-    format `unreadable`. If no file has them, the job is wrong rather than the files, and an error is raised.
+    A file that matches twice, also under several names, counts once. A file that can't be opened, or has not the
+    columns, becomes a shard of format `unreadable`. If that is so of all files, the job is wrong rather than the files,
+    and an error is raised.
 
     Args:
         data: the kind of the inputs.
@@ -65,18 +69,30 @@ def plan(
     Raises:
         PipelineError: `input.*`; faults of files are collected over all files before they are raised.
     """
-    globs = patterns_of(list(patterns))
+    globs = patterns_of([spooled(output) if pattern == STANDARD_INPUT else pattern for pattern in patterns])
+    many = len(globs) > 1
+    empty: list[str] = []
+    not_read: OSError | None = None
     faults: Faults = {"input.not_a_file": [], data.unknown_code: [], data.columns_code: []}
     found = fits = False
-    files = input_files(globs, output.rstrip("/") + "/", faults["input.not_a_file"], data.endings, data.is_input)
-    for folder, of_folder in itertools.groupby(files, key=lambda file: file[2]):
-        if folder is not None:  # consecutive text files below one folder
+    files = input_files(globs, output.rstrip("/") + "/", empty, data.kind_of, data.endings, data.is_input)
+    for (folder, kind), of_folder in itertools.groupby(
+        files, key=lambda file: (file.folder, file.folder and file.kind)
+    ):
+        if folder:  # consecutive text files below one folder
             found = fits = True
-            yield from text_shards(folder, ((path, size) for path, size, _ in of_folder), max_shard_bytes, job_digest)
+            sizes = ((file.path, file.size) for file in of_folder)
+            yield from text_shards(folder, str(kind), sizes, max_shard_bytes, job_digest)
             continue
-        for path, size, _ in of_folder:
+        for path, size, kind, _, problem in of_folder:
+            kind = "folder" if data.is_input(path) else kind
+            if kind is None and many and path.rpartition("/")[2].startswith("_"):
+                continue  # A shell's `*` matches the marker files of other programs too.
             found = True
-            kind = "folder" if data.is_input(path) else kind_of(path, data.endings)
+            if problem:
+                faults["input.not_a_file"].append(f"{path} ({problem})")
+                yield unopened_shard(path, job_digest, problem)
+                continue
             if kind is None:
                 faults[data.unknown_code].append(path)
                 continue
@@ -88,10 +104,19 @@ def plan(
             except BadColumns as error:
                 faults[data.columns_code].append(f"{path}: {error}")
                 yield unreadable_shard(path, size, job_digest, str(error))
+            except (PermissionError, FileNotFoundError) as error:  # of this file only, unless of all
+                not_read = not_read or error
+                yield unopened_shard(path, job_digest, str(error))
             except OSError as error:
                 raise PipelineError("input.not_readable", path=path, reason=error) from error
-    if not found:
-        refuse_nothing(globs, faults)
+    if empty or not fits:
+        faults["input.not_a_file"] = [*empty, *(() if fits else faults["input.not_a_file"])]
+    else:
+        del faults["input.not_a_file"]
+    if not found and not empty:
+        refuse_nothing(globs)
     if fits:
         del faults[data.columns_code]
+    elif not_read is not None:
+        raise PipelineError("input.not_readable", path=not_read.filename or globs[0].url, reason=not_read) from not_read
     refuse(faults, data.endings, columns)

@@ -1,9 +1,8 @@
-"""Ranges of one file that become shards: rows of Parquet, lines of JSONL, or the whole file."""
+"""Ranges of one file that become shards: rows of Parquet, JSON lines, or the whole file."""
 
-import contextlib
 import difflib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -11,17 +10,11 @@ import pyarrow as pa
 
 from pipelines.planning.files import Range
 from pipelines.planning.inputs import BadColumns
-from pipelines.planning.parquet import document_row_ranges, opened_parquet, parquet_ranges
-from pipelines.stages.columns import is_missing, value_at
-from pipelines.stages.lines import DamagedFile, decompressed
-from pipelines.storage import ContentIdentity, open_input
+from pipelines.planning.parquet import Unreadable, document_row_ranges, opened_parquet, parquet_ranges
+from pipelines.stages.formats import Examined, examined, format_named
+from pipelines.stages.paths import is_missing, value_at
+from pipelines.storage import ContentIdentity, is_storage_error, open_input
 from pipelines.storage.fingerprint import field_at
-
-#: Bytes at the start of a JSONL file, in which at least one record must have the columns.
-HEAD_BYTES = 1 << 20
-
-#: Records at the start of a JSONL file whose keys are examined.
-_HEAD_RECORDS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +45,14 @@ def file_ranges(
     Args:
         path: the file.
         size: its size in bytes.
-        kind: parquet, jsonl, or a kind that can't be read from the middle: jsonl.gz or jsonl.zst.
+        kind: its format as named, with its compression; see `pipelines.stages.formats`.
         columns: the columns that may be read; the footer of a Parquet file is not checked for others.
         layout_of: returns the layout of the file.
         max_shard_bytes: approximate size of a shard, in bytes.
 
     Raises:
         BadColumns: the file lacks a column or stores it with another type.
-        Unreadable: the file is not a sound Parquet file.
+        Unreadable: the file is not sound.
         OSError: the storage failed.
     """
     with open_input(path) as file:
@@ -72,13 +65,40 @@ def file_ranges(
                 ranges = document_row_ranges(parquet, content, layout.columns, layout.document_column, ranges)
             for range_ in ranges:
                 yield layout.form + kind, *range_
-        elif kind == "jsonl":
-            layout = layout_of(_keys(file.read(HEAD_BYTES), columns), None)
+            return
+        found = examined_file(file, kind)
+        layout = layout_of(_names(found, columns), found.schema)
+        if found.kind == "jsonl":
             for start, end in _line_ranges(file, size, max_shard_bytes, layout.document_column):
-                yield layout.form + kind, start, end, end - start, content.of([(start, end)])
+                yield layout.form + found.kind, start, end, end - start, content.of([(start, end)])
         else:
-            layout = layout_of(_keys(decompressed_head(file, kind), columns), None)
-            yield layout.form + kind, 0, size, size, content.of([(0, size)])
+            yield layout.form + found.kind, 0, size, size, content.of([(0, size)])
+
+
+def examined_file(file: IO[bytes], kind: str) -> Examined:
+    """Return the format, columns and first records of a file.
+
+    Args:
+        file: the file, seekable; not Parquet.
+        kind: its format as named, with its compression.
+
+    Raises:
+        Unreadable: the file is not sound.
+        OSError: the storage failed.
+    """
+    try:
+        return examined(file, kind)
+    except (pa.ArrowException, OSError) as error:
+        if is_storage_error(error):
+            raise
+        raise Unreadable(f"it is not a sound {format_named(kind).title} file: {error}") from None
+
+
+def _names(found: Examined, paths: Iterable[str]) -> list[str]:
+    """Return the names of columns or keys, and which of some paths lead into the first records; none if unknown."""
+    names = list(found.names)
+    inner = (path for path in paths if any(not is_missing(value_at(record, path)) for record in found.records))
+    return names and [*names, *(path for path in inner if path not in names)]
 
 
 def check_columns(
@@ -87,8 +107,8 @@ def check_columns(
     """Check that a file has some columns or keys, each once, and of the right types.
 
     Args:
-        names: the file's columns, or the keys of its first records; a JSONL file without any is accepted.
-        schema: schema of a table; None for JSONL.
+        names: the file's columns, or the keys of its first records; none are accepted, except for a table.
+        schema: schema of a table; None for other files.
         fits: for each required column, returns whether a type is right.
 
     Raises:
@@ -98,16 +118,21 @@ def check_columns(
     for column, is_right in fits.items():
         found = None if schema is None else field_at(schema, column)
         if found is None and (schema is not None or column not in names):
-            alike = difflib.get_close_matches(column.lower(), {name.lower(): name for name in names}, 1)
-            meant = [f" (did you mean {name!r}?)" for name in names if alike and name.lower() == alike[0]]
-            problems.append(f"no {column!r}{''.join(meant[:1])}")
-        elif schema is not None and names.count(column) > 1:
+            problems.append(f"no {column!r}{_likely(column, names)}")
+        elif names.count(column) > 1:
             problems.append(f"{column!r} twice")
         elif found is not None and not is_right(found.type):
             problems.append(f"{column!r} is {found.type}")
     if problems and (names or schema is not None):
         where = " in its first records; their keys" if schema is None else "; its columns"
         raise BadColumns(f"{', '.join(problems)}{where}: {', '.join(names)}")
+
+
+def _likely(column: str, names: list[str]) -> str:
+    """Return a suggestion of the name that is most like a missing one, or nothing."""
+    by_case = {name.casefold(): name for name in reversed(names)}
+    similar = difflib.get_close_matches(column.casefold(), by_case, n=1)
+    return f" (did you mean {by_case[similar[0]]!r}?)" if similar else ""
 
 
 def is_string(kind: pa.DataType) -> bool:
@@ -119,44 +144,6 @@ def is_string(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-def head_records(head: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the first records of a JSONL file; a single invalid record is tolerated.
-
-    Args:
-        head: the first bytes of the file.
-    """
-    for line in head.split(b"\n")[:_HEAD_RECORDS]:
-        with contextlib.suppress(ValueError, RecursionError):
-            record = json.loads(line)
-            if isinstance(record, dict):
-                yield record
-
-
-def _keys(head: bytes, columns: tuple[str, ...]) -> list[str]:
-    """Return the keys of the first records of a JSONL file, in order, and which of some paths lead into them."""
-    keys: dict[str, None] = {}
-    for record in head_records(head):
-        keys |= dict.fromkeys(record)
-        keys |= dict.fromkeys(path for path in columns if not is_missing(value_at(record, path)))
-    return list(keys)
-
-
-def decompressed_head(file: IO[bytes], kind: str) -> bytes:
-    """Return the first bytes of a compressed file, up to the first damage, which is left to the reader to reject.
-
-    Args:
-        file: the file.
-        kind: its format, jsonl.gz or jsonl.zst.
-    """
-    head = b""
-    with contextlib.suppress(DamagedFile):
-        for block in decompressed(file, kind):
-            head += block
-            if len(head) >= HEAD_BYTES:
-                break
-    return head
 
 
 def _line_ranges(

@@ -2,9 +2,11 @@
 
 import hashlib
 import heapq
+import os
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -14,6 +16,8 @@ from rich.console import Console
 from pipelines.jobs.fit_gate import GateJob
 from pipelines.output.overwrite import refuse_bundle
 from pipelines.planning.documents import plan_shards
+from pipelines.planning.files import renamed
+from pipelines.planning.standard_input import STANDARD_INPUT, spooled
 from pipelines.stages.read import read
 from pipelines.storage import absolute
 from schemas.shards import Shard
@@ -201,14 +205,27 @@ def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
     The shards with the smallest digests at the end of their names are chosen: a sample of the corpus that is always the
     same. A finished shard is replaced by the next one, so a corpus of many small files works too.
     """
-    found = plan_shards(
-        job.corpus,
-        output=absolute(job.output),
-        columns=job.columns,
-        max_shard_bytes=_SHARD_BYTES,
-        job_digest="gate",
-    )
-    chosen = heapq.nsmallest(_SHARDS, found, key=lambda shard: shard.name.rpartition("-")[2])
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = [spooled(folder) if pattern == STANDARD_INPUT else pattern for pattern in job.corpus]
+
+        def order(shard: Shard) -> str:
+            # The copy of standard input has another path in each run.
+            return renamed(replace(shard, source=shard.source.removeprefix(os.path.realpath(folder))), "gate").name[
+                -16:
+            ]
+
+        found = plan_shards(
+            corpus,
+            job.format,
+            output=absolute(job.output),
+            columns=job.columns,
+            max_shard_bytes=_SHARD_BYTES,
+            job_digest="gate",
+        )
+        yield from _interleaved(heapq.nsmallest(_SHARDS, found, key=order), job, rejects)
+
+
+def _interleaved(chosen: list[Shard], job: GateJob, rejects: Counter[str]) -> Iterator[str]:
     waiting = (_shard_texts(shard, job, rejects) for shard in chosen)
     sources = list(islice(waiting, _OPEN_SHARDS))
     while sources:

@@ -95,11 +95,12 @@ class _PlannedCorpus(PlannedJob):
         job, output = self._job, absolute(self._job.output)
         fixed = owner_identity(output) if job.keep_columns and not job.force else None
         limit = int(job.worker_memory)
-        return with_kept(job.columns, job.keep_columns, job.input, output, fixed or {}, limit)
+        return with_kept(job.columns, job.keep_columns, job.input, job.format, output, fixed or {}, limit)
 
     def shards(self, output: str, digest: str) -> Iterator[Shard]:
         return plan_shards(
             self.job.input,
+            self._job.format,
             output=output,
             columns=self._columns,
             max_shard_bytes=self.job.max_shard_bytes,

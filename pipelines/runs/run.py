@@ -49,6 +49,8 @@ from spanmarker_core.errors import CodedError
 
 #: Seconds between checks, while shards are assigned, that the run still holds the lock of its output.
 _CHECK_SECONDS = 60.0
+#: Rejects that the error for a run without any tagged document shows.
+_REASONS = 5
 
 
 def run_job(job: ShardJob, console: Console) -> None:
@@ -107,7 +109,7 @@ class _Run:
     ) -> None:
         self.output, self.console = output, console
         self.counts, self.log, self.metrics = counts, log, metrics
-        limit = job.max_rejects if isinstance(job, TagJob) else None
+        limit = job.max_rejects if isinstance(job, CorpusJob) else None
         self.limit = None if limit is None else MaxRejects.parse(limit)
         self.stopped = False  # by too many rejects
         self.line = command_line(job)
@@ -236,6 +238,16 @@ class _Run:
                 limit=self.limit.text,
                 stopped=stopped,
                 codes=codes,
+            )
+        all_rejected = rejects > 0 and found["counts"]["rejected"] == documents
+        if self.limit is None and isinstance(self.job, CorpusJob) and all_rejected:
+            reasons = [f"  {each['code']}: {each['message']}" for each in found["rejects"]["examples"][:_REASONS]]
+            raise PipelineError(
+                "rejects.all",
+                documents=documents,
+                unreadable=found["counts"]["unreadable"],
+                path=self.output,
+                reasons="\n".join(reasons),
             )
         self.log.event(
             "run.finished",

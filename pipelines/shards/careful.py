@@ -224,7 +224,7 @@ def _without_killer(shard: Shard, count: int, last: int | None, message: str) ->
     if kind == "jsonl":
         start, end, line = _next_line(shard, last)
         return reject(shard.source, start, 1, line), replace(shard, start=end) if end < shard.end else None
-    if kind == "text":
+    if shard.files:
         files = shard.files[count:]
         left = replace(shard, files=files[1:]) if files[1:] else None
         return reject(join(shard.source, files[0]), 0, 1), left

@@ -1,7 +1,6 @@
-"""Columns of records: ids, texts and languages, from Arrow batches and from JSON values.
+"""Records from the columns of a table, and from the values of a JSON object, a CSV row or a web archive.
 
-A column is named by a path: `metadata.text` is the field `text` of the column or object `metadata`, unless a column or
-key has that very name.
+`pipelines.stages.paths` describes how columns and keys are named.
 
 Ids of every type become strings: integers, decimals, dates, times and timestamps as Arrow prints them, a timestamp with
 a time zone in UTC, and fractions of seconds without zeros at their end; UUIDs with hyphens;
@@ -10,16 +9,17 @@ and hexadecimal digits. An id that is made is `SOURCE:ROW`, with the `source` an
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.stages.records import clean
+from pipelines.stages.kept_columns import BadColumn, KeptRow, broken_rows, kept_of_batch, kept_of_values
+from pipelines.stages.lines import shown_id
+from pipelines.stages.paths import column_at, is_missing, value_at
+from pipelines.stages.records import Record, Reject, clean, raw_head
 from pipelines.task import Columns
-
-_MISSING = object()
 
 
 def made_id(source: str, source_row: int) -> str:
@@ -72,21 +72,6 @@ def is_id(kind: pa.DataType) -> bool:
 
 def _storage(kind: pa.DataType) -> pa.DataType:
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-
-
-def column_at(batch: pa.RecordBatch, path: str) -> pa.Array | None:
-    """Return the column at a path; None if there is none.
-
-    Args:
-        batch: rows of a table.
-        path: such as `text` or `metadata.text`.
-    """
-    if path in batch.schema.names:
-        return batch.column(batch.schema.names.index(path))
-    parent, *parts = path.split(".")
-    if not parts or parent not in batch.schema.names:
-        return None
-    return pc.struct_field(batch.column(batch.schema.names.index(parent)), parts)
 
 
 def text_values(column: pa.Array) -> list[bytes | None]:
@@ -153,64 +138,62 @@ def _uuid(value: bytes) -> str:
     return str(uuid.UUID(bytes=value))
 
 
-def arrow_records(
-    batch: pa.RecordBatch, source: str, first: int, columns: Columns
-) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-    """Return ids, texts and stated languages of the rows of a table; a row that states no language has None.
+def table_records(source: str, first: int, rows: pa.RecordBatch, columns: Columns) -> Iterator[Record | Reject]:
+    """Yield the records of rows of a table, and the rejects of rows whose kept columns are not valid.
+
+    A record and its reject keep the bytes of its text.
 
     Args:
-        batch: the rows.
-        source: their file.
+        source: the file.
         first: number of the first row.
+        rows: the rows, with at least the columns of `Columns.read` that the file has.
         columns: the columns to read.
+
+    Raises:
+        ArrowException: a kept column can't be converted to the planned type.
     """
-    texts = column_at(batch, columns.text)
-    ids = column_at(batch, columns.id)
+    ids, texts = column_at(rows, columns.id), text_values(column_at(rows, columns.text))
     made = ids is None and columns.make_ids
-    found = [made_id(source, row) for row in range(first, first + len(batch))] if made else id_values(ids)
-    languages = None if columns.language is None else column_at(batch, columns.language)
-    return found, text_values(texts), [None] * len(batch) if languages is None else text_values(languages)
+    found = [made_id(source, row) for row in range(first, first + len(rows))] if made else id_values(ids)
+    stated = None if columns.language is None else column_at(rows, columns.language)
+    languages = [None] * len(rows) if stated is None else text_values(stated)
+    kept = kept_of_batch(rows, source, columns)
+    broken = broken_rows(kept)
+    for row, (document_id, text, language) in enumerate(zip(found, texts, languages, strict=True)):
+        if row in broken:
+            message = f"a kept column: {broken[row]}"
+            yield Reject(None, source, first + row, "read", "invalid_utf8", message, raw_head(text))
+            continue
+        item = None if kept is None else KeptRow(kept, row)
+        yield Record(source, first + row, document_id, text, text, kept=item, language=language)
 
 
-def value_at(record: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a path of a JSON object; `is_missing` tells whether there is one.
-
-    Args:
-        record: the object.
-        path: such as `text` or `metadata.text`.
-    """
-    if path in record:
-        return record[path]
-    value: Any = record
-    for key in path.split("."):
-        value = value.get(key, _MISSING) if isinstance(value, Mapping) else _MISSING
-    return value
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether `value_at` found no value.
+def values_record(source: str, position: int, raw: bytes | None, values: Any, columns: Columns) -> Record | Reject:
+    """Return the record of the values of a line, an element or a row, or its reject.
 
     Args:
-        value: what it returned.
+        source: the file.
+        position: where the record is in it.
+        raw: bytes of the record.
+        values: values by key; anything else is rejected.
+        columns: the keys to read.
     """
-    return value is _MISSING
-
-
-def json_record(record: Mapping[str, Any], source: str, row: int, columns: Columns) -> tuple[Any, Any, Any, list[str]]:
-    """Return id, text and stated language of a JSON object, and the paths that it lacks.
-
-    A language that is missing is None, and not among these paths.
-
-    Args:
-        record: the object.
-        source: its file.
-        row: where it is in the file.
-        columns: the columns to read.
-    """
-    document_id, text = value_at(record, columns.id), value_at(record, columns.text)
-    if is_missing(document_id) and columns.make_ids:
-        document_id = made_id(source, row)
-    pairs = ((columns.id, document_id), (columns.text, text))
-    language = None if columns.language is None else value_at(record, columns.language)
-    stated = None if is_missing(language) else language
-    return document_id, text, stated, [path for path, value in pairs if is_missing(value)]
+    document_id, code = None, "broken_json"
+    if isinstance(values, Mapping):
+        document_id, text = value_at(values, columns.id), value_at(values, columns.text)
+        if is_missing(document_id) and columns.make_ids:
+            document_id = made_id(source, position)
+        pairs = ((columns.id, document_id), (columns.text, text))
+        if missing := [repr(path) for path, value in pairs if is_missing(value)]:
+            code, message = "missing_field", f"the record has no {', '.join(missing)}"
+        else:
+            language = None if columns.language is None else value_at(values, columns.language)
+            stated = None if is_missing(language) else language
+            try:
+                kept = kept_of_values(values, source, columns)
+                return Record(source, position, document_id, text, raw, kept=kept, language=stated)
+            except BadColumn as error:
+                code, message = error.code, str(error)
+    else:
+        message = f"the line is a JSON {type(values).__name__}, not an object"
+    return Reject(shown_id(document_id), source, position, "read", code, message, raw_head(raw))

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from pipelines.stages.columns import column_at, is_missing, value_at
+from pipelines.stages.paths import column_at, is_missing, value_at
 from pipelines.stages.records import clean
 from pipelines.task import Columns
 
@@ -78,16 +78,37 @@ def kept_of_batch(batch: pa.RecordBatch, source: str, columns: Columns) -> pa.St
     return pa.StructArray.from_arrays(arrays, fields=list(columns.kept))
 
 
-def kept_of_json(record: Mapping[str, Any], source: str, columns: Columns) -> tuple[Any, ...]:
-    """Return the values of the kept columns of a JSON object, or of a record without columns.
+def broken_rows(kept: pa.StructArray | None) -> dict[int, str]:
+    """Return the rows with strings that are not UTF-8, which tables may hold; with what is wrong.
 
     Args:
-        record: the object; empty for a text file.
+        kept: the kept columns, as `kept_of_batch` returns them.
+    """
+    broken: dict[int, str] = {}
+    if kept is None or _problem(kept) is None:
+        return broken
+    rows = range(len(kept))
+    return {row: problem for row in rows if (problem := _problem(kept.take(pa.array([row])))) is not None}
+
+
+def _problem(array: pa.Array) -> str | None:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        return str(error)
+    return None
+
+
+def kept_of_values(record: Mapping[str, Any], source: str, columns: Columns) -> tuple[Any, ...]:
+    """Return the values of the kept columns of a JSON object or other values, or of a record without columns.
+
+    Args:
+        record: values by key; empty for a text file.
         source: its file.
         columns: the columns to read.
 
     Raises:
-        BadColumn: `kept_type` if a value does not have the planned type, `invalid_unicode`.
+        BadColumn: `kept_type` if a value does not have the planned type, `invalid_unicode`, `invalid_utf8`.
     """
     values = []
     for path, kept in zip(columns.keep, columns.kept, strict=True):
@@ -97,7 +118,7 @@ def kept_of_json(record: Mapping[str, Any], source: str, columns: Columns) -> tu
 
 
 def json_type(value: Any) -> pa.DataType | None:
-    """Return the type in which a JSON value is kept; None for values that are kept as JSON text.
+    """Return the type in which a value is kept, as JSON has it; None for values that are kept as JSON text.
 
     Args:
         value: the value.
@@ -110,12 +131,17 @@ def json_type(value: Any) -> pa.DataType | None:
         return pa.int64() if value in _INT64 else None
     if isinstance(value, float):
         return pa.float64()
-    return pa.large_string() if isinstance(value, str) else None
+    return pa.large_string() if isinstance(value, str | bytes) else None
 
 
 def _fitting(path: str, value: Any, kept: pa.Field) -> Any:
     if value is None:
         return None
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeError as error:
+            raise BadColumn("invalid_utf8", f"{path!r}: {error}") from None
     if kept.metadata and kept.metadata.get(b"spanmarker.json"):
         value = json.dumps(value, ensure_ascii=False)
     elif not _fits(value, kept.type):

@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
-import pyarrow as pa
-
+from pipelines.stages.blocks import DamagedFile, content
+from pipelines.stages.json_values import json_elements
 from pipelines.stages.records import MAX_RECORD_BYTES, Reject, raw_head
-from pipelines.storage import is_storage_error, open_input, read_range
+from pipelines.storage import open_input, read_range
 from schemas.shards import Shard
 from spanmarker_core.data.lines import byte_lines
-
-#: Bytes read or decompressed at once.
-BLOCK_BYTES = 1 << 16
 
 
 def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
@@ -30,7 +27,7 @@ def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
     plain = shard.format == "jsonl"
     position = shard.start if plain else 0  # byte offset of the next line
     with open_input(shard.source) as file:
-        blocks = read_range(file, shard.start, shard.end) if plain else decompressed(file, shard.format)
+        blocks = read_range(file, shard.start, shard.end) if plain else content(file, shard.format)
         try:
             for offset, line, n_bytes in byte_lines(blocks, position, MAX_RECORD_BYTES):
                 position = offset + n_bytes
@@ -50,6 +47,8 @@ def raw_lines(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
 def json_lines(shard: Shard, id_column: str | None = None) -> Iterator[tuple[int, bytes, Any] | Reject]:
     """Yield (byte offset, line, value) for each non-blank line of JSON, and the reject of any other; see `raw_lines`.
 
+    Of a shard of format `json`, yield (index, bytes, value) for each element; see `json_elements`.
+
     Args:
         shard: the shard, whose range is in bytes.
         id_column: key under which a line of invalid UTF-8 may name its document for the reject.
@@ -57,19 +56,36 @@ def json_lines(shard: Shard, id_column: str | None = None) -> Iterator[tuple[int
     Raises:
         OSError: the storage failed.
     """
-    for item in raw_lines(shard):
+    is_value = "json" in shard.format.split(".")
+    for item in _raw_elements(shard) if is_value else raw_lines(shard):
         if isinstance(item, Reject):
             yield item
             continue
-        position, line = item
+        position, raw = item
         document_id = None
         try:
-            found: tuple[int, bytes, Any] | None = (position, line, json.loads(line.decode()))
+            found: tuple[int, bytes, Any] | None = (position, raw, json.loads(raw.decode()))
         except (ValueError, RecursionError) as error:  # ValueError: also for a number with thousands of digits
             found, message, code = None, str(error), "broken_json"
             if isinstance(error, UnicodeDecodeError):
-                code, document_id = "invalid_utf8", _id_of_damaged(line, id_column)
-        yield found or Reject(document_id, shard.source, position, "read", code, message, raw_head(line))
+                code, document_id = "invalid_utf8", _id_of_damaged(raw, id_column)
+        yield found or Reject(document_id, shard.source, position, "read", code, message, raw_head(raw))
+
+
+def _raw_elements(shard: Shard) -> Iterator[tuple[int, bytes] | Reject]:
+    index = 0
+    with open_input(shard.source) as file:
+        try:
+            for element, n_bytes in json_elements(content(file, shard.format), MAX_RECORD_BYTES):
+                if n_bytes > MAX_RECORD_BYTES:
+                    message = f"the element has {n_bytes:,} bytes, but the limit is {MAX_RECORD_BYTES:,}"
+                    yield Reject(None, shard.source, index, "read", "too_large", message, raw_head(element))
+                else:
+                    yield index, element
+                index += 1
+        except DamagedFile as error:
+            message = f"cannot read anything from element {index:,} on: {error}"
+            yield Reject(None, shard.source, index, "read", "damaged_file", message, None, n_documents=0)
 
 
 def shown_id(document_id: Any) -> str | None:
@@ -87,49 +103,3 @@ def _id_of_damaged(line: bytes, id_column: str | None) -> str | None:
         return shown_id(json.loads(line.decode(errors="replace"))[id_column])
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
-
-
-class DamagedFile(Exception):
-    """Compressed data is damaged or truncated."""
-
-
-def decompressed(file: IO[bytes], kind: str) -> Iterator[bytes]:
-    """Yield the content of one or more compressed streams, concatenated, in bounded blocks.
-
-    Args:
-        file: the compressed file, seekable.
-        kind: its format, jsonl.gz or jsonl.zst.
-
-    Raises:
-        DamagedFile: the data is damaged, ends in the middle of a stream, or is missing.
-        OSError: the storage failed.
-    """
-    if not file.read(1):
-        raise DamagedFile("the file is empty")
-    file.seek(0)
-    stream = pa.CompressedInputStream(pa.PythonFile(_LeftOpen(file), mode="r"), _COMPRESSIONS[kind])
-    while True:
-        try:
-            block = stream.read(BLOCK_BYTES)
-        except (pa.ArrowException, OSError) as error:
-            if is_storage_error(error):
-                raise
-            raise DamagedFile(str(error)) from None
-        if not block:
-            return
-        yield block
-
-
-class _LeftOpen:
-    """A file that Arrow does not close when it has finished."""
-
-    closed = False
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.read = file.read
-
-    def close(self) -> None:
-        """Leave the file open for its owner."""
-
-
-_COMPRESSIONS = {"jsonl.gz": "gzip", "jsonl.zst": "zstd"}

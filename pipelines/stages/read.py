@@ -4,17 +4,26 @@ No record is dropped without a reject. A text is kept exactly as it is, without 
 exception is a byte order mark at the start of a file, which is not part of its content.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from pipelines.stages import row_groups
-from pipelines.stages.columns import arrow_records, json_record
-from pipelines.stages.kept_columns import KEPT, BadColumn, KeptRow, kept_of_batch, kept_of_json, kept_rows
-from pipelines.stages.lines import json_lines, shown_id
-from pipelines.stages.records import MAX_RECORD_BYTES, RAW_BYTES, Record, Reject, clean, raw_head
+from pipelines.stages.blocks import DamagedFile, content
+from pipelines.stages.columns import table_records, values_record
+from pipelines.stages.formats import Format, format_named
+from pipelines.stages.kept_columns import KEPT, kept_of_values, kept_rows
+from pipelines.stages.records import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_DOCUMENTS,
+    MAX_RECORD_BYTES,
+    RAW_BYTES,
+    Record,
+    Reject,
+    clean,
+    raw_head,
+)
 from pipelines.storage import join, open_input
 from pipelines.task import Columns
 from schemas.shards import Shard
@@ -32,11 +41,6 @@ INPUTS = pa.schema(
         pa.field("language_from", pa.string()),
     ]
 )
-
-#: Limits of a batch, in documents and in bytes of text. A single document may be larger.
-MAX_BATCH_DOCUMENTS = 256
-
-MAX_BATCH_BYTES = 256 << 10
 
 #: Characters kept of a stated language; no name of one is as long.
 _LANGUAGE_CHARACTERS = 100
@@ -63,7 +67,7 @@ def read(shard: Shard, columns: Columns) -> Iterator[ReadBatch]:
 
     Args:
         shard: the shard.
-        columns: columns or keys of ids and texts.
+        columns: the columns or keys to read.
 
     Raises:
         OSError: the storage failed. Faults of content become rejects.
@@ -76,12 +80,17 @@ def read_records(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
 
     Args:
         shard: the shard.
-        columns: columns or keys of ids and texts.
+        columns: the columns or keys to read.
 
     Raises:
         OSError: the storage failed. Faults of content become rejects.
     """
-    return _READERS[shard.format](shard, columns)
+    if shard.format == "unreadable":
+        return read_nothing(shard)
+    form = format_named(shard.format)
+    if form.tables:
+        return _table(form, shard, columns)
+    return _records(form, shard, columns) if form.records else _texts(shard, columns)
 
 
 def batched(records: Iterable[Record | Reject], kept: pa.Schema | None = None) -> Iterator[ReadBatch]:
@@ -204,89 +213,38 @@ def _unicode_code(error: UnicodeError) -> str:
     return "invalid_utf8" if isinstance(error, UnicodeDecodeError) else "invalid_unicode"
 
 
-def _read_parquet(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
-    for rows in parquet_rows(shard, columns.read):
+def _table(form: Format, shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
+    assert form.tables is not None
+    for rows in form.tables(shard, columns.read):
         if isinstance(rows, Reject):
             yield rows
-            continue
-        first, batch = rows
-        ids, texts, languages = arrow_records(batch, shard.source, first, columns)
-        kept = kept_of_batch(batch, shard.source, columns)
-        broken = _broken_rows(kept)
-        for row, (document_id, text, language) in enumerate(zip(ids, texts, languages, strict=True)):
-            if row in broken:
-                message = f"a kept column: {broken[row]}"
-                yield Reject(None, shard.source, first + row, "read", "invalid_utf8", message, raw_head(text))
-                continue
-            # A reject keeps the bytes of the text.
-            item = None if kept is None else KeptRow(kept, row)
-            yield Record(shard.source, first + row, document_id, text, text, kept=item, language=language)
-
-
-def _broken_rows(kept: pa.StructArray | None) -> dict[int, str]:
-    """Return the rows with strings that are not UTF-8, which Parquet files may hold; with what is wrong."""
-    broken: dict[int, str] = {}
-    if kept is None or _problem(kept) is None:
-        return broken
-    rows = range(len(kept))
-    return {row: problem for row in rows if (problem := _problem(kept.take(pa.array([row])))) is not None}
-
-
-def _problem(array: pa.Array) -> str | None:
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid as error:
-        return str(error)
-    return None
-
-
-def parquet_rows(shard: Shard, columns: Iterable[str]) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
-    """Yield the rows of a shard, see `pipelines.stages.row_groups`.
-
-    Args:
-        shard: the shard, whose range is in rows.
-        columns: paths of the columns to read; those that the file does not have are left out.
-
-    Raises:
-        OSError: the storage failed.
-    """
-    return row_groups.parquet_rows(shard, columns, MAX_BATCH_DOCUMENTS, MAX_BATCH_BYTES)
-
-
-def _read_jsonl(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
-    for item in json_lines(shard, columns.id):
-        if isinstance(item, Reject):
-            yield item
-            continue
-        position, line, values = item
-        if not isinstance(values, dict):
-            document_id, code = None, "broken_json"
-            message = f"the line is a JSON {type(values).__name__}, not an object"
         else:
-            found, text, language, missing = json_record(values, shard.source, position, columns)
-            document_id, code = shown_id(found), "missing_field"
-            message = f"the record has no {', '.join(map(repr, missing))}"
-            if not missing:
-                try:
-                    kept = kept_of_json(values, shard.source, columns)
-                except BadColumn as error:
-                    code, message = error.code, str(error)
-                else:
-                    yield Record(shard.source, position, found, text, line, kept=kept, language=language)
-                    continue
-        yield Reject(document_id, shard.source, position, "read", code, message, raw_head(line))
+            yield from table_records(shard.source, *rows, columns)
 
 
-def _read_text(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
+def _records(form: Format, shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
+    assert form.records is not None
+    for item in form.records(shard, columns):
+        yield item if isinstance(item, Reject) else values_record(shard.source, *item, columns)
+
+
+def _texts(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
     for name in shard.files:
         path = join(shard.source, name)
-        with open_input(path) as file:
-            content = file.read(len(BOM) + MAX_RECORD_BYTES + 1)
-        yield Record(path, 0, name, content.removeprefix(BOM), content, kept=kept_of_json({}, path, columns))
-
-
-def _read_unreadable(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
-    return read_nothing(shard)
+        blocks: list[bytes] = []
+        left = len(BOM) + MAX_RECORD_BYTES
+        try:
+            with open_input(path) as file:
+                for block in content(file, shard.format):
+                    blocks.append(block)
+                    left -= len(block)
+                    if left < 0:
+                        break
+        except DamagedFile as error:
+            yield Reject(clean(name), clean(path), 0, "read", "damaged_file", str(error), raw_head(b"".join(blocks)))
+        else:
+            text = b"".join(blocks)
+            yield Record(path, 0, name, text.removeprefix(BOM), text, kept=kept_of_values({}, path, columns))
 
 
 def read_nothing(shard: Shard) -> Iterator[Reject]:
@@ -298,17 +256,9 @@ def read_nothing(shard: Shard) -> Iterator[Reject]:
     Raises:
         OSError: the storage failed.
     """
-    with open_input(shard.source) as file:
-        raw = file.read(RAW_BYTES)
+    raw = None
+    if shard.content:  # otherwise it could not be opened
+        with open_input(shard.source) as file:
+            raw = file.read(RAW_BYTES)
     row = shard.start or None
     yield Reject(None, shard.source, row, "read", "unreadable_file", shard.reason, raw, n_documents=0)
-
-
-_READERS: dict[str, Callable[[Shard, Columns], Iterator[Record | Reject]]] = {
-    "parquet": _read_parquet,
-    "jsonl": _read_jsonl,
-    "jsonl.gz": _read_jsonl,
-    "jsonl.zst": _read_jsonl,
-    "text": _read_text,
-    "unreadable": _read_unreadable,
-}

@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from pipelines.stages.align import AnnotatedDocument
 from pipelines.stages.lines import json_lines
-from pipelines.stages.read import MAX_BATCH_BYTES, MAX_BATCH_DOCUMENTS, check_record, parquet_rows, read_nothing
-from pipelines.stages.records import Record, Reject, raw_head
+from pipelines.stages.read import check_record, read_nothing
+from pipelines.stages.records import MAX_BATCH_BYTES, MAX_BATCH_DOCUMENTS, Record, Reject, raw_head
+from pipelines.stages.row_groups import parquet_rows
 from pipelines.storage import open_input
 from pipelines.storage.fingerprint import content_now, text_content
 from pipelines.task import AnnotatedTask, Columns

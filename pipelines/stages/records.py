@@ -10,6 +10,11 @@ RAW_BYTES = 4096
 #: a text takes many times its size, and a few kilobytes of compressed data can hold gigabytes.
 MAX_RECORD_BYTES = 64 << 20
 
+#: Limits of a batch, in documents and in bytes of text. A single document may be larger.
+MAX_BATCH_DOCUMENTS = 256
+
+MAX_BATCH_BYTES = 256 << 10
+
 
 @dataclass(frozen=True, slots=True)
 class Reject:
@@ -45,7 +50,7 @@ class Record:
 
     Attributes:
         source: the file that it was read from.
-        source_row: where it is in the source: row (Parquet), byte offset (JSONL) or 0 (text file).
+        source_row: where it is in the source: row of a table, byte offset of a line, index of an element, 0 for a text.
         document_id: the id.
         text: the text.
         raw: bytes of the record; None if they are not available.

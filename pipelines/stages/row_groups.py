@@ -13,8 +13,8 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.stages.lines import BLOCK_BYTES
-from pipelines.stages.records import Reject
+from pipelines.stages.blocks import BLOCK_BYTES
+from pipelines.stages.records import MAX_BATCH_BYTES, MAX_BATCH_DOCUMENTS, Reject
 from pipelines.storage import is_storage_error, open_input
 from pipelines.storage.fingerprint import field_at
 from schemas.shards import Shard
@@ -60,22 +60,18 @@ _left: tuple[Any, _OpenFile] | None = None
 _lock = threading.Lock()
 
 
-def parquet_rows(
-    shard: Shard, columns: Iterable[str], batch_rows: int, batch_bytes: int
-) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
+def parquet_rows(shard: Shard, columns: Iterable[str]) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:
     """Yield the rows of a shard as (number of the first row, rows). Damage in one row group leaves the others readable.
 
     Args:
         shard: the shard, whose range is in rows.
         columns: paths of the columns to read; those that the file does not have are left out.
-        batch_rows: maximum number of rows to yield together.
-        batch_bytes: maximum size of rows to yield together, in bytes, estimated.
 
     Raises:
         OSError: the storage failed.
     """
     global _left
-    key = (shard.source, shard.content, tuple(columns), batch_rows, batch_bytes)
+    key = (shard.source, shard.content, tuple(columns))
     with _lock:
         (known, opened), _left = _left or (None, None), None
     if opened is not None and (known != key or opened.group is None or opened.group.row > shard.start):
@@ -96,7 +92,7 @@ def parquet_rows(
             if start < end:
                 if opened.number != number or opened.group is None:
                     row_bytes = max(1, metadata.total_byte_size // metadata.num_rows)
-                    rows = min(batch_rows, max(1, batch_bytes // row_bytes))
+                    rows = min(MAX_BATCH_DOCUMENTS, max(1, MAX_BATCH_BYTES // row_bytes))
                     batches = parquet.iter_batches(rows, row_groups=[number], columns=names)
                     opened.group, opened.number = _OpenGroup(batches, group_start), number
                 yield from _group_rows(shard, opened.group, start, end)

@@ -28,7 +28,9 @@ def content_now(shard: Shard, *columns: str) -> str:
     Raises:
         OSError: the storage failed.
     """
-    if shard.format == "text":
+    if shard.format == "unreadable" and not shard.content:
+        return ""
+    if shard.files:
         return text_content(join(shard.source, name) for name in shard.files)
     with open_input(shard.source) as file:
         content = ContentIdentity(shard.source, file)

@@ -26,6 +26,8 @@ from pipelines.storage import (
 )
 
 _MAGIC = re.compile(r"[*?\[]")
+#: First characters of names that only a pattern with the same character matches.
+_HIDDEN = (".", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,12 @@ class Pattern:
     """A path or URL, optionally with wildcards; taken literally if a file of exactly that name exists.
 
     `*`, `?` and `[...]` match within one path component, `**` matches across folders, and names that begin with
-    a dot match only patterns that spell out the dot. Links to folders are followed.
+    `.` or `_`, which mark hidden files and those that other programs keep beside their data, match only patterns that
+    spell out that character. Links to folders are followed.
 
     Args:
         url: the path or URL.
+        below: whether the pattern is everything below a folder, which `url` names without wildcards.
 
     Attributes:
         url: the pattern in its normalised spelling.
@@ -64,13 +68,15 @@ class Pattern:
         ValueError: an invalid pattern, such as `**.txt`.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, below: bool = False) -> None:
         self._fs, path = resolve(url)
         self._local = isinstance(self._fs, LocalFileSystem)
-        magic = _MAGIC.search(path)
+        magic = None if below else _MAGIC.search(path)
         with translate_storage_errors(url):
-            self.literal = magic is None or with_retries(self._fs, lambda: self._fs.exists(path))
-        cut = path.rfind("/", 0, len(path) if magic is None or self.literal else magic.start())
+            self.literal = not below and (magic is None or with_retries(self._fs, lambda: self._fs.exists(path)))
+        if below:
+            path = f"{path}/**"
+        cut = len(path) - 3 if below else path.rfind("/", 0, magic.start() if magic and not self.literal else len(path))
         base, rest = path[: max(cut, 0)], path[cut + 1 :]
         if self._local:
             base = os.path.realpath(base or "/").rstrip("/")
@@ -81,6 +87,8 @@ class Pattern:
         self._below = len(self._path) - len(rest)
         self._regex = None if self.literal else re.compile(glob_translate(rest))
         self._depth = None if "**" in rest else self._path.count("/")
+        self._parts = rest.split("/")
+        self._spelled = {part[:1] for part in self._parts} & set(_HIDDEN)
 
     def names(self, real: str) -> bool:
         """Return whether `find` yields this local file under its real name.
@@ -90,13 +98,21 @@ class Pattern:
         """
         if self._regex is None:
             return real == self.url
-        below = real[self._below :]
-        hidden = any(name.startswith(".") for name in below.split("/"))
-        return real.startswith(f"{self._base}/") and not hidden and self._matches(real)
+        return real.startswith(f"{self._base}/") and self._matches(real)
 
     def _matches(self, path: str) -> bool:
         # The expression does not cover the folder, whose name may contain brackets.
-        return self._regex is not None and self._regex.match(path[self._below :]) is not None
+        below = path[self._below :]
+        return self._regex is not None and self._regex.match(below) is not None and self._shows(below.split("/"))
+
+    def _shows(self, names: list[str]) -> bool:
+        """Return whether the pattern spells out the first character of each hidden name of a match."""
+        parts = self._parts
+        if "**" in parts:  # It stands for any number of names, none of them hidden.
+            before, after = parts.index("**"), parts[::-1].index("**")
+            within = ["*"] * (len(names) - before - after)
+            parts = [*parts[:before], *within, *parts[len(parts) - after :]]
+        return all(name[:1] not in _HIDDEN or name[:1] == part[:1] for name, part in zip(names, parts, strict=False))
 
     def find(self) -> Iterator[Match]:
         """Yield the matches, sorted by path components; memory holds the listing of one folder per level.
@@ -122,7 +138,7 @@ class Pattern:
     def _walk(self, folder: str, real_folder: str, linked: set[str]) -> Iterator[Match]:
         for entry in listing(self._fs, folder):
             name = entry.path.rpartition("/")[2]
-            if name.startswith("."):
+            if name[:1] in _HIDDEN and name[:1] not in self._spelled:
                 continue
             real = self._real(entry, real_folder)
             empty = True

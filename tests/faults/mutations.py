@@ -33,7 +33,7 @@ from pipelines.planning.documents import document_ranges
 from pipelines.planning.files import file_shards
 from pipelines.planning.inputs import BadColumns
 from pipelines.shards.careful import CarefulAttempt
-from pipelines.stages.lines import DamagedFile, decompressed
+from pipelines.stages.blocks import DamagedFile, decompressed
 from pipelines.stages.read import batched, read_records
 from pipelines.task import Task
 from tests.support.tiny import tiny_bundle

@@ -1,7 +1,9 @@
 """Texts come back as they were read, whatever they were read from, or not at all."""
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import random
 
@@ -19,8 +21,20 @@ from pipelines.task import Columns
 from tests.pipelines.planning.test_documents import shards
 from tests.support.jobs import documents, write_jsonl, write_parquet
 
-KINDS = ["jsonl", "ndjson", "jsonl.gz", "jsonl.zst", "parquet", "txt", "md"]
-_PACK = {"jsonl.gz": gzip.compress, "jsonl.zst": zstandard.ZstdCompressor().compress}
+KINDS = [
+    "jsonl",
+    "ndjson",
+    "json",
+    "jsonl.gz",
+    "json.gz",
+    "jsonl.zst",
+    "ndjson.bz2",
+    "jsonl.xz",
+    "parquet",
+    "txt",
+    "md",
+]
+_PACK = {"gz": gzip.compress, "zst": zstandard.ZstdCompressor().compress, "bz2": bz2.compress, "xz": lzma.compress}
 
 
 def write(folder, kind, records, bom=b""):
@@ -34,7 +48,7 @@ def write(folder, kind, records, bom=b""):
         write_parquet(path, records, row_group_size=4)
     else:
         content = bom + write_jsonl(folder / "plain", records).read_bytes()
-        path.write_bytes(_PACK.get(kind, bytes)(content))
+        path.write_bytes(_PACK.get(kind.rpartition(".")[2], bytes)(content))
     return path
 
 
@@ -65,6 +79,28 @@ def test_every_format_gives_its_texts_back(tmp_path, kind, bom):
     assert [found.text for found in back(rows[5:6])] == [rows[5][1]]  # alone, from the middle
 
 
+def test_compressed_texts_come_back(tmp_path):
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress("é 😀".encode()))
+    (tmp_path / "b.txt").write_bytes("é".encode("utf-16"))
+    assert [found.text for found in back(rows_of(tmp_path))] == ["é 😀", "é"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.csv", b"id,text\n1,x\n", "CSV"),
+        ("a.tsv.gz", gzip.compress(b"id\ttext\n1\tx\n"), "TSV"),
+        ("a.json", b'[{"id": 1, "text": "x"}]', "a JSON array"),
+        ("a.jsonl.gz", gzip.compress(b'[{"id": 1, "text": "x"}]'), "a JSON array"),
+        ("a.jsonl", '{"id": 1, "text": "x"}'.encode("utf-16"), "UTF-16"),
+    ],
+)
+def test_the_reason_is_told_where_a_source_is_not_read(tmp_path, name, content, kind):
+    (tmp_path / name).write_bytes(content)
+    (found,) = back(rows_of(tmp_path / name))
+    assert (found.text, found.problem) == (None, f"{kind} can't be read from the middle: {tmp_path}/{name}")
+
+
 @given(
     texts=st.lists(st.text(max_size=30), min_size=1, max_size=8),
     kind=st.sampled_from(["jsonl", "jsonl.gz", "parquet"]),
@@ -78,12 +114,12 @@ def test_lines_come_back_wherever_blocks_end(tmp_path_factory, texts, kind, bloc
         content = b"".join(real(file, kind))
         yield from (content[at : at + block] for at in range(0, len(content), block))
 
-    real = module.decompressed
-    module.decompressed = small
+    real = module.content
+    module.content = small
     try:
         assert [found.text for found in back(rows)] == texts
     finally:
-        module.decompressed = real
+        module.content = real
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -164,7 +200,7 @@ def test_a_line_without_an_end_is_not_read_whole(tmp_path, monkeypatch):
         pattern = write(tmp_path, kind, [{"id": "a", "text": "ab"}])
         rows = rows_of(pattern)
         content = b'{"id": "a", "text": "ab", "more": "' + b"x" * 200_000 + b'"}'
-        pattern.write_bytes(_PACK.get(kind, bytes)(content))
+        pattern.write_bytes(_PACK.get(kind.rpartition(".")[2], bytes)(content))
         assert back(rows)[0].text is None
 
 

@@ -23,10 +23,10 @@ from tests.support.jobs import documents, write_jsonl, write_parquet
 ID_AND_TEXT = Columns("id", "text")
 
 
-def shards(*patterns, max_shard_bytes=4 << 20, job="j", output="/nowhere/out", columns=ID_AND_TEXT):
+def shards(*patterns, max_shard_bytes=4 << 20, job="j", output="/nowhere/out", columns=ID_AND_TEXT, form=None):
     patterns = [str(pattern) for pattern in patterns]
     options = {"columns": columns, "max_shard_bytes": max_shard_bytes, "job_digest": job}
-    return list(plan_shards(patterns, output=output, **options))
+    return list(plan_shards(patterns, form, output=output, **options))
 
 
 def ranges(found):
@@ -187,28 +187,28 @@ def test_an_output_is_found_out_under_any_name(tmp_path):
             shards(f"{tmp_path}/{pattern}", output=f"{tmp_path}/out")
 
 
-def test_what_is_no_file_is_refused_and_named(tmp_path):
+def test_what_is_no_file_is_rejected_beside_good_ones_and_refused_alone(tmp_path):
     write_jsonl(tmp_path / "a.jsonl", documents(2))
     os.mkfifo(tmp_path / "pipe.jsonl")
     os.mkfifo(tmp_path / "pipe.txt")
     (tmp_path / "gone.jsonl").symlink_to("nowhere")
     (tmp_path / "sub").mkdir()
     write_jsonl(tmp_path / "part.jsonl" / "part-0.jsonl", documents(2))
+    found = {shard.source: (shard.format, shard.reason, shard.content == "") for shard in shards(tmp_path / "*")}
+    kinds = {f"{tmp_path}/{name}": ("jsonl", "", False) for name in ("a.jsonl", "part.jsonl/part-0.jsonl")}
+    pipe = ("unreadable", "a pipe, a socket or a device", True)
+    kinds |= {f"{tmp_path}/{name}": pipe for name in ("pipe.jsonl", "pipe.txt")}
+    assert found == kinds | {f"{tmp_path}/gone.jsonl": ("unreadable", "a broken link", True)}
     with pytest.raises(PipelineError) as caught:
-        shards(tmp_path / "*")
+        shards(tmp_path / "gone.jsonl", tmp_path / "pipe*")
     assert caught.value.code == "input.not_a_file"
     assert [line.strip() for line in caught.value.values["files"].splitlines()] == [
-        f"{tmp_path}/gone.jsonl (a pipe, a socket, a device or a broken link)",
-        f"{tmp_path}/part.jsonl (a folder)",
-        f"{tmp_path}/pipe.jsonl (a pipe, a socket, a device or a broken link)",
-        f"{tmp_path}/pipe.txt (a pipe, a socket, a device or a broken link)",
+        f"{tmp_path}/gone.jsonl (a broken link)",
+        f"{tmp_path}/pipe.jsonl (a pipe, a socket or a device)",
+        f"{tmp_path}/pipe.txt (a pipe, a socket or a device)",
     ]
-    with pytest.raises(PipelineError, match=r"input.not_a_file"):  # beside a good one, too
+    with pytest.raises(PipelineError, match=r"input.not_a_file"):  # an empty folder beside a good file, too
         shards(tmp_path / "a.jsonl", tmp_path / "sub")
-    assert [shard.source for shard in shards(tmp_path / "part.jsonl" / "*", tmp_path / "a.jsonl")] == [
-        f"{tmp_path}/a.jsonl",
-        f"{tmp_path}/part.jsonl/part-0.jsonl",
-    ]
 
 
 def test_names_with_colons_and_brackets_are_names(tmp_path):
@@ -282,6 +282,26 @@ def test_one_record_without_a_column_is_no_fault_of_the_file(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("keys", "hint"),
+    [(["ID", "Text"], "(did you mean 'Text'?)"), (["id", "texts"], "(did you mean 'texts'?)"), (["id", "body"], None)],
+)
+def test_a_missing_column_is_named_with_the_likely_one(tmp_path, keys, hint):
+    write_jsonl(tmp_path / "a.jsonl", [dict.fromkeys(keys, "x")])
+    (tmp_path / "b.csv").write_text(",".join(keys) + "\n")
+    for name in ("a.jsonl", "b.csv"):
+        with pytest.raises(PipelineError, match=r"input.bad_columns") as caught:
+            shards(tmp_path / name)
+        assert (hint or "no 'text' in") in caught.value.values["files"]
+        assert ("mean" in caught.value.values["files"]) is (hint is not None)
+
+
+def test_a_column_that_a_header_has_twice_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("id,text,text\na,b,c\n")
+    with pytest.raises(PipelineError, match=r"(?s)input.bad_columns.*'text' twice"):
+        shards(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(
     "kind",
     [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())],
     ids=str,
@@ -296,7 +316,7 @@ def test_string_types(tmp_path, kind):
     ("pattern", "code"),
     [
         ("none/*.parquet", "input.no_match"),
-        ("", "input.not_a_file"),
+        ("", "input.inside_output"),
         ("none.parquet", "input.no_match"),
         ("a::b.parquet", "input.no_match"),
         ("nosuchstore://a/*.parquet", "url.unusable"),

@@ -10,7 +10,7 @@ import polars
 import pytest
 
 from pipelines.errors import PipelineError
-from pipelines.stages.read import MAX_BATCH_DOCUMENTS
+from pipelines.stages.records import MAX_BATCH_DOCUMENTS
 from spanmarker_core.errors import CoreError
 from tests.support.jobs import (
     all_rows,
@@ -165,7 +165,7 @@ def test_where_there_are_too_many_shards_no_ids_are_looked_for(tmp_path, tiny_bu
 
 def test_many_rejects_make_bounded_batches(tmp_path, tiny_bundle):
     write_jsonl(tmp_path / "in.jsonl", [{"id": n, "text": None} for n in range(3 * MAX_BATCH_DOCUMENTS)])
-    tag([tmp_path / "in.jsonl"], tmp_path / "out", tiny_bundle)
+    tag([tmp_path / "in.jsonl"], tmp_path / "out", tiny_bundle, max_rejects="100%")
     assert len(rows(tmp_path / "out", "rejects")) == len(rows(tmp_path / "out", "documents")) == 3 * MAX_BATCH_DOCUMENTS
 
 

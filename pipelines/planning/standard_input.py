@@ -1,0 +1,70 @@
+"""Standard input as an input file: a copy in the output folder, where workers and later runs can read it."""
+
+import atexit
+import hashlib
+import shutil
+import sys
+import tempfile
+from functools import lru_cache
+from typing import IO
+
+from pipelines.storage import exists, join, make_folder, publish, writing
+
+#: The name of standard input among the inputs of a job.
+STANDARD_INPUT = "-"
+
+_FOLDER = "stdin"
+_BLOCK = 1 << 20
+
+
+def spooled(output: str) -> str:
+    """Copy standard input to a file named by its content, and return the path of the file.
+
+    The same content gives the same file, so a run that is repeated with it finds its shards done.
+
+    Args:
+        output: the output folder; the caller holds its lock.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
+    copy, digest = _copied(sys.stdin.buffer)
+    path = join(output, _FOLDER, f"{digest}.jsonl")
+    if not exists(path):
+        make_folder(join(output, _FOLDER))
+        with open(copy, "rb") as content, publish(path) as file, writing(path):
+            shutil.copyfileobj(content, file, _BLOCK)
+    return path
+
+
+def standard_input_copy() -> str:
+    """Return the path of a copy of standard input on this machine, which lasts as long as this process.
+
+    Raises:
+        PipelineError: `output.not_writable`.
+    """
+    return _copied(sys.stdin.buffer)[0]
+
+
+@lru_cache(maxsize=1)
+def _copied(stream: IO[bytes]) -> tuple[str, str]:
+    """Return path and digest of a copy of a stream, which can be read only once."""
+    digest = hashlib.blake2b(digest_size=16)
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = join(folder, "stdin.jsonl")
+    with writing(folder), open(path, "wb") as copy:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+            copy.write(block)
+    return path, digest.hexdigest()
+
+
+def is_spooled(path: str, output: str) -> bool:
+    """Return whether a file is a copy of standard input in an output.
+
+    Args:
+        path: a path or URL.
+        output: the output folder.
+    """
+    return path.startswith(join(output, _FOLDER) + "/")

@@ -1,0 +1,181 @@
+"""The content of a file as blocks of bytes: decompressed, in UTF-8 and in bounded memory."""
+
+import codecs
+import contextlib
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO
+
+import pyarrow as pa
+
+from pipelines.storage import is_storage_error
+
+#: Bytes read or decompressed at once.
+BLOCK_BYTES = 1 << 16
+
+#: Largest memory of an xz decompressor, in bytes; the strongest level of the usual program needs 65 MiB.
+_XZ_MEMORY = 256 << 20
+
+#: Marks at the start of a file in an encoding other than UTF-8; the longer ones begin like the shorter ones.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+class DamagedFile(Exception):
+    """Data are damaged or truncated."""
+
+
+def content(file: IO[bytes], kind: str) -> Iterator[bytes]:
+    """Yield the content of a file, decompressed and in UTF-8, in bounded blocks; a byte order mark of UTF-8 is kept.
+
+    Args:
+        file: the file, seekable.
+        kind: its format, whose part after the dot is the compression.
+
+    Raises:
+        DamagedFile: see `decompressed`; or UTF-16 ends in the middle of a character.
+        OSError: the storage failed.
+    """
+    return _utf8(decompressed(file, kind))
+
+
+def head(file: IO[bytes], kind: str, n_bytes: int) -> bytes:
+    """Return about the first bytes of `content`, up to the first damage, which is left to the reader to reject.
+
+    Args:
+        file: the file, seekable.
+        kind: its format.
+        n_bytes: number of bytes.
+    """
+    found = b""
+    with contextlib.suppress(DamagedFile):
+        for block in content(file, kind):
+            found += block
+            if len(found) >= n_bytes:
+                break
+    return found
+
+
+def encoding_of(start: bytes) -> str | None:
+    """Return the encoding that a mark at the start of a file names; None for UTF-8, with or without a mark.
+
+    Args:
+        start: at least the first four bytes of the file, if it has them.
+    """
+    return next((encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None)
+
+
+def _utf8(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    start = b""
+    for block in blocks:
+        start += block
+        if len(start) >= 4:
+            break
+    encoding = encoding_of(start)
+    if encoding is None:
+        yield start
+        yield from blocks
+        return
+    # An unpaired surrogate becomes invalid UTF-8, so that it costs one record.
+    decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
+    try:
+        yield decoder.decode(start).encode("utf-8", "surrogatepass")
+        for block in blocks:
+            yield decoder.decode(block).encode("utf-8", "surrogatepass")
+        decoder.decode(b"", final=True)
+    except UnicodeError as error:
+        raise DamagedFile(str(error)) from None
+
+
+def decompressed(file: IO[bytes], kind: str) -> Iterator[bytes]:
+    """Yield the content of a file in bounded blocks; one or more compressed streams are concatenated.
+
+    Args:
+        file: the file, seekable.
+        kind: its format, whose part after the dot is the compression: gz, zst, bz2 or xz.
+
+    Raises:
+        DamagedFile: the compressed data are damaged, end in the middle of a stream, or are missing.
+        OSError: the storage failed.
+    """
+    blocks = _COMPRESSIONS.get(kind.rpartition(".")[2])
+    file.seek(0)
+    if blocks is not None and not file.read(1):
+        raise DamagedFile("the file is empty")
+    file.seek(0)
+    try:
+        yield from (blocks or _plain)(file)
+    except (pa.ArrowException, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise DamagedFile(str(error)) from None
+    except OSError as error:
+        if blocks is None or is_storage_error(error):
+            raise
+        raise DamagedFile(str(error)) from None
+
+
+def _plain(file: IO[bytes]) -> Iterator[bytes]:
+    while block := file.read(BLOCK_BYTES):
+        yield block
+
+
+def _gzip(file: IO[bytes]) -> Iterator[bytes]:
+    # Unlike Arrow, Python accepts zeros behind the data. `read` would lose the data before an error.
+    with gzip.GzipFile(fileobj=file) as stream:
+        while block := stream.read1(BLOCK_BYTES):
+            yield block
+
+
+def _arrow(compression: str) -> Callable[[IO[bytes]], Iterator[bytes]]:
+    def blocks(file: IO[bytes]) -> Iterator[bytes]:
+        stream = pa.CompressedInputStream(pa.PythonFile(LeftOpen(file), mode="r"), compression)
+        while block := stream.read(BLOCK_BYTES):
+            yield block
+
+    return blocks
+
+
+def _xz(file: IO[bytes]) -> Iterator[bytes]:
+    data = file.read(BLOCK_BYTES)
+    while data:
+        stream = lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
+        while not stream.eof:
+            if block := stream.decompress(data, BLOCK_BYTES):
+                yield block
+            data = b""
+            if stream.needs_input and not stream.eof and not (data := file.read(BLOCK_BYTES)):
+                raise EOFError("the compressed data end early")
+        data = stream.unused_data.lstrip(b"\0")
+        while not data and (more := file.read(BLOCK_BYTES)):
+            data = more.lstrip(b"\0")  # The format allows zeros between streams.
+
+
+class LeftOpen:
+    """A file that Arrow does not close when it has finished.
+
+    Args:
+        file: the file.
+    """
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.read = file.read
+
+    def close(self) -> None:
+        """Leave the file open for its owner."""
+
+
+_COMPRESSIONS: dict[str, Callable[[IO[bytes]], Iterable[bytes]]] = {
+    "gz": _gzip,
+    "zst": _arrow("zstd"),
+    "bz2": _arrow("bz2"),
+    "xz": _xz,
+}
+#: Compressions of files, as endings of names without the dot.
+COMPRESSIONS = tuple(_COMPRESSIONS)
