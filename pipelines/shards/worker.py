@@ -159,11 +159,17 @@ def attempt(
             lock = threading.Lock()
 
             def report(documents: int = 0, words: int = 0, n_bytes: int = 0) -> None:
+                restart()
                 with lock:  # Reading and tagging report from different threads.
                     if progress is not None:
                         progress(documents, words, n_bytes)
 
-            with _watched(f"shard {shard.name}", 0, task.worker_bytes), CarefulAttempt(task, report) as attempts:
+            # A step ends at its own limit, after the time that its process takes to load the model.
+            seconds = task.shard_seconds and LOAD_SECONDS + 2 * task.shard_seconds
+            with (
+                _watched(f"a step of shard {shard.name}", seconds, task.worker_bytes) as restart,
+                CarefulAttempt(task, report) as attempts,
+            ):
                 return Done(run_shard(shard, task, model, report, attempts))
         except PipelineError as error:
             if error.code in ("input.changed", "samples.damaged"):
@@ -179,13 +185,22 @@ def attempt(
 
 
 @contextmanager
-def _watched(what: str, seconds: float, n_bytes: int = 0) -> Iterator[None]:
-    """End the process if a limit is exceeded while the block runs (0: no limit): a stuck thread can't be stopped."""
-    if not seconds and not n_bytes:
-        yield
-        return
+def _watched(what: str, seconds: float, n_bytes: int = 0) -> Iterator[Callable[[], None]]:
+    """End the process if a limit is exceeded while the block runs (0: no limit): a stuck thread can't be stopped.
+
+    Yields:
+        A function that starts the time again.
+    """
     over = threading.Event()
     start = time.monotonic()
+
+    def restart() -> None:
+        nonlocal start
+        start = time.monotonic()
+
+    if not seconds and not n_bytes:
+        yield restart
+        return
 
     def watch() -> None:
         while not over.wait(_WATCH_SECONDS):
@@ -197,7 +212,7 @@ def _watched(what: str, seconds: float, n_bytes: int = 0) -> Iterator[None]:
     thread = threading.Thread(target=watch, name="watch", daemon=True)
     thread.start()
     try:
-        yield
+        yield restart
     finally:
         over.set()
         thread.join()

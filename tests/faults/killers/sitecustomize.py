@@ -65,8 +65,7 @@ def _guarded(function, text_of, **deeds):
 
 
 _PATCHES = {
-    "pipelines.stages.read": _patch_read,
-    "spanmarker_core.data.jsonl": _patch_read,
+    "pipelines.stages.lines": _patch_read,
     "pipelines.stages.tag": _patch_tag,
     "spanmarker_core.text.sentences": _patch_sentences,
 }
