@@ -55,13 +55,9 @@ _AT_ONCE = 2  # pages queried concurrently; others wait
 _SPECIAL = re.compile("[*?\\[\\]{}\\\\\ud800-\udfff]")
 
 # Columns that outputs with version 1 of these tables lack
-_LATER = {
-    REJECTS.name: ("n_documents",),
-    DOCUMENTS.name: ("language", "language_from"),
-    ANNOTATIONS.name: SOURCE_COLUMNS,
-}
+_NEW = {REJECTS.name: ("n_documents",), DOCUMENTS.name: ("language", "language_from"), ANNOTATIONS.name: SOURCE_COLUMNS}
 _COLUMNS = {
-    table.name: [name for name in table.schema.names if name not in _LATER[table.name]]
+    table.name: [name for name in table.schema.names if name not in _NEW[table.name]]
     for table in (ANNOTATIONS, DOCUMENTS, REJECTS)
 }
 _FILES = "read_parquet(?, filename = true, file_row_number = true, hive_partitioning = false)"

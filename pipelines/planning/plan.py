@@ -52,7 +52,7 @@ def plan(
 ) -> Iterator[Shard]:
     """Yield the shards of all inputs that match some patterns, sorted by path.
 
-    A file that matches twice, also under several names, counts once. A file that can't be opened, or has not the
+    A file that matches twice, also under several names, counts once. A file that can't be opened, or lacks the
     columns, becomes a shard of format `unreadable`. If that is so of all files, the job is wrong rather than the files,
     and an error is raised.
 

@@ -98,7 +98,7 @@ def test_compressed_texts_come_back(tmp_path):
 def test_the_reason_is_told_where_a_source_is_not_read(tmp_path, name, content, kind):
     (tmp_path / name).write_bytes(content)
     (found,) = back(rows_of(tmp_path / name))
-    assert (found.text, found.problem) == (None, f"{kind} can't be read from the middle: {tmp_path}/{name}")
+    assert (found.text, found.problem) == (None, f"cannot read {kind} from the middle: {tmp_path}/{name}")
 
 
 @given(
