@@ -34,10 +34,11 @@ test: setup
 	$(PYTEST) $(PYTEST_ARGS)
 
 # Tests that start engines and servers wait a lot: they run beside each other, and not beside those that only compute.
+# A test that fails is tried once more, which the summary says: it has a race to be found.
 test-all: setup
 	@failed=0; \
-	$(PYTEST) --slow $(PYTEST_ARGS) || failed=1; \
-	$(PYTEST) --slow --services --faults --alone $(PYTEST_ARGS) || failed=1; \
+	$(PYTEST) --slow --reruns 1 $(PYTEST_ARGS) || failed=1; \
+	$(PYTEST) --slow --services --faults --alone --reruns 1 $(PYTEST_ARGS) || failed=1; \
 	exit $$failed
 
 lint: setup

@@ -213,11 +213,12 @@ def test_a_shard_that_is_stuck_ends_its_worker_and_after_three_tries_fails_alone
     out = tmp_path / "out"
     text = finish(begin(out, cluster, "--shard-timeout", 8), code=3)
     assert "1 of" in text
-    assert "3 tries" in text
-    assert {mark.name[:8]: len(mark.read_text()) for mark in marks.iterdir()} in (
-        {"in-00003": 3, "in-00005": 1},
-        {"in-00003": 4, "in-00005": 1},
-    )
+    assert "3 tries" in " ".join(text.split())
+    begun = {mark.name[:8]: len(mark.read_text()) for mark in marks.iterdir()}
+    assert begun.keys() == {"in-00003", "in-00005"}
+    assert begun["in-00005"] == 1
+    # Dask may begin each of the three tries once more elsewhere, before the driver hears that its worker ended.
+    assert 3 <= begun["in-00003"] <= 6
     prepare([corpus], out, tiny_bundle, **VALUES)
     assert prepared(out) == expected
 
