@@ -59,8 +59,8 @@ def when_a_shard_is_done(monkeypatch, out, deed):
 
 
 def assert_next_run_is_right(corpus, out, bundle, folder):
-    """The next run does what is missing, and no more; with an engine that is quick, since it may be any."""
-    done = shards_done(out)  # and not what a killed worker was writing
+    """The next run does only what is missing. It uses the fastest engine, because any engine may continue."""
+    done = shards_done(out)  # without the files that a killed worker was writing
     assert done > 0
     run(corpus, out, bundle, engine="inline")
     prepare([corpus], folder / "inline", bundle)
