@@ -111,7 +111,7 @@ def lines(
 def lines_file(
     series: Sequence[Series], *, title: str, x: str, y: str, low: tuple[float, float], mark: tuple[float, str] | None
 ) -> str:
-    """Return a line chart of shares as an SVG file of its own, with its legend. The x axis is logarithmic.
+    """Return a line chart of shares as a self-contained SVG file with a legend. The x axis is logarithmic.
 
     Args:
         series: as for `lines`, of shares from 0 to 1.

@@ -63,7 +63,7 @@ def tiers(item) -> set[str]:
 
 
 def group(nodeid: str) -> str:
-    """What one worker runs in one go: the tests of a file, since they share fixtures."""
+    """Return the group of a test: its file, because its tests share fixtures. One worker runs a whole group."""
     return nodeid.partition("::")[0]
 
 

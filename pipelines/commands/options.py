@@ -174,7 +174,7 @@ def _fields(job: "type[BaseModel]") -> "Iterator[tuple[str, FieldInfo]]":
 
 
 def _kind(field: "FieldInfo") -> Any:
-    """Return the type of an option. What is neither a number nor a list is text, which the job model parses."""
+    """Return the type of an option. Values other than numbers and lists are text, which the job model parses."""
     kind = field.annotation
     if type(None) in get_args(kind):
         kind = get_args(kind)[0]
@@ -184,7 +184,7 @@ def _kind(field: "FieldInfo") -> Any:
 
 
 def _default(field: "FieldInfo", text: str) -> str:
-    """Return the end of a help text that states the default, unless the text states one or there is none."""
+    """Return the end of a help text that states the default, if there is one that the text does not state."""
     value = field.default
     if text.endswith("]") or field.is_required() or value in (None, [], {}, ""):
         return ""

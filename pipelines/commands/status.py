@@ -47,5 +47,5 @@ def status(
     for code, number in totals.reject_codes.most_common():
         console.print(f"rejected, {code}: {number:,}", markup=False, highlight=False)
     orphaned = len(done - plan)
-    kept = f", and {orphaned:,} finished shards of inputs that are no longer part of the job" if orphaned else ""
+    kept = f", and {orphaned:,} finished shards whose inputs the job no longer includes" if orphaned else ""
     console.print(f"{totals.shards:,} done, {count - totals.shards:,} left{kept}", markup=False, highlight=False)

@@ -17,7 +17,7 @@ _FEW_DOCUMENTS = 20
 _CHANGE_WORDS = {
     "won": "gold entities that only the second found, with the predictions of the first",
     "lost": "gold entities that only the first found, with the predictions of the second",
-    "mended": "wrong predictions of the first that the second does not make",
+    "mended": "wrong predictions that only the first model makes",
     "spoiled": "wrong predictions that only the second makes",
 }
 

@@ -26,7 +26,7 @@ class DocumentBatch:
         n_long_words: int64, words of each document that are too long for a window, counted so far.
         annotations: ENTITIES rows; the rows of one document may be spread over several batches.
         rejected: rejects of `documents`, by position. Their annotations are ignored.
-        told: words and bytes of text already returned by `untold`.
+        reported: words and bytes of text already returned by `new_progress`.
     """
 
     documents: pa.RecordBatch
@@ -37,7 +37,7 @@ class DocumentBatch:
     n_long_words: np.ndarray = field(init=False)
     annotations: list[pa.RecordBatch] = field(default_factory=list, kw_only=True)
     rejected: dict[int, Reject] = field(default_factory=dict, kw_only=True)
-    told: tuple[int, int] = field(default=(0, 0), kw_only=True)
+    reported: tuple[int, int] = field(default=(0, 0), kw_only=True)
 
     def __post_init__(self) -> None:
         self.n_sentences, self.n_windows, self.n_words, self.n_long_words = (
@@ -94,7 +94,7 @@ class DocumentBatch:
         self.n_words += np.bincount(word_places[own], minlength=size)
         self.n_long_words += np.bincount(word_places[own & windows.word_long], minlength=size)
 
-    def untold(self, step: "PackedBatch[DocumentBatch]") -> tuple[int, int]:
+    def new_progress(self, step: "PackedBatch[DocumentBatch]") -> tuple[int, int]:
         """Return the words counted and the bytes of text processed since the last call.
 
         Call it after each packed batch. Words of documents that have been rejected in the meantime are subtracted.
@@ -106,8 +106,8 @@ class DocumentBatch:
         alive = np.ones(len(self.documents), bool)
         alive[list(self.rejected)] = False
         words, total = int(self.n_words[alive].sum()), self.documents["text"].nbytes
-        n_bytes = total if step.last else min(self.told[1] + sum(map(len, step.samples.texts)), total)
-        before, self.told = self.told, (words, n_bytes)
+        n_bytes = total if step.last else min(self.reported[1] + sum(map(len, step.samples.texts)), total)
+        before, self.reported = self.reported, (words, n_bytes)
         return words - before[0], n_bytes - before[1]
 
     def checked_annotations(self) -> pa.RecordBatch:

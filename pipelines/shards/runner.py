@@ -177,7 +177,7 @@ class ShardWork(ABC, Generic[Documents]):
                 self.process(batch, writers)
                 documents = self.finish(batch.group, writers) if batch.last else 0
                 if progress is not None:
-                    progress(documents, *batch.group.untold(batch))
+                    progress(documents, *batch.group.new_progress(batch))
             stats.check_balance(self.shard)
             self.check_content()
             with stats.timed("write"):

@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,8 +17,8 @@ MAX_GROUP_ROWS = 1 << 17
 MAX_GROUP_BYTES = 16 << 20
 
 
-class TableWriter:
-    """A writer that collects batches of one table into the row groups of a Parquet file.
+class _TableFile:
+    """One file of a table, while it is written.
 
     Args:
         url: where the file will be published, for error messages.
@@ -30,13 +30,28 @@ class TableWriter:
         rows: number of rows written.
     """
 
+    _writer: Any  # of pyarrow; a subclass opens it
+
     def __init__(self, url: str, file: IO[bytes], table: Table, footer: dict[str, str]) -> None:
-        self._url = url
-        self._file = file
+        self._url, self._file = url, file
         self._schema = table.schema.with_metadata({**table.schema.metadata, **named(footer)})
+        self.rows = 0
+
+    def finish(self) -> Output:
+        """Write the footer and return the file's size, digest and number of rows."""
+        with writing(self._url):
+            self._writer.close()
+            self._file.flush()
+        return output_of(self._file.name, self.rows)
+
+
+class TableWriter(_TableFile):
+    """A writer that collects batches of one table into the row groups of a Parquet file; use `table_writer`."""
+
+    def __init__(self, url: str, file: IO[bytes], table: Table, footer: dict[str, str]) -> None:
+        super().__init__(url, file, table, footer)
         self._batches: list[pa.RecordBatch] = []
         self._held_rows = self._held_bytes = 0
-        self.rows = 0
         with writing(url):
             self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
 
@@ -55,12 +70,9 @@ class TableWriter:
             self._flush()
 
     def finish(self) -> Output:
-        """Write the footer and return the file's size, digest and number of rows."""
+        """Write the remaining rows and the footer, and return the file's size, digest and number of rows."""
         self._flush()
-        with writing(self._url):
-            self._writer.close()
-            self._file.flush()
-        return output_of(self._file.name, self.rows)
+        return super().finish()
 
     def abandon(self) -> None:
         """Discard the writer. The caller removes the file."""
@@ -75,26 +87,14 @@ class TableWriter:
             self._batches, self._held_rows, self._held_bytes = [], 0, 0
 
 
-class ArrowFile:
-    """A writer of an Arrow IPC file; use `arrow_file`.
-
-    Args:
-        url: where the file will be published, for error messages.
-        file: a local file, open for writing.
-        table: the table's schema and version.
-        footer: further metadata, each stored as `spanmarker.KEY`.
-
-    Attributes:
-        rows: number of rows written.
-    """
+class ArrowFile(_TableFile):
+    """A writer of an Arrow IPC file; use `arrow_file`."""
 
     def __init__(self, url: str, file: IO[bytes], table: Table, footer: dict[str, str]) -> None:
-        self._url, self._file = url, file
-        schema = table.schema.with_metadata({**table.schema.metadata, **named(footer)})
+        super().__init__(url, file, table, footer)
         options = pa.ipc.IpcWriteOptions(compression="zstd")
         with writing(url):
-            self._writer = pa.ipc.new_file(file, schema, options=options)
-        self.rows = 0
+            self._writer = pa.ipc.new_file(file, self._schema, options=options)
 
     def write(self, batch: pa.RecordBatch, metadata: dict[bytes, bytes] | None = None) -> None:
         """Add a record batch.
@@ -106,13 +106,6 @@ class ArrowFile:
         with writing(self._url):
             self._writer.write_batch(batch, custom_metadata=metadata)
         self.rows += len(batch)
-
-    def finish(self) -> Output:
-        """Write the footer and return the file's size, digest and number of rows."""
-        with writing(self._url):
-            self._writer.close()
-            self._file.flush()
-        return output_of(self._file.name, self.rows)
 
 
 def output_of(path: str, rows: int) -> Output:

@@ -80,7 +80,7 @@ class Options:
     def gate_problem(self) -> str | None:
         """The reason why a gate can't choose the spans to score, or None if it can."""
         if not self.spans or self.output == "tags":
-            return "entities come from tags, so there are no spans to choose from"
+            return "entities come from tags, so it has no spans to select from"
         return "spans see each other, so removing some changes the scores of the others" if self.joint else None
 
     @property

@@ -219,7 +219,7 @@ def _report_data(
     settings: TrainingSettings,
     log: Callable[[str], None],
 ) -> None:
-    """Print what the data hold for these settings, and warnings about them."""
+    """Print a summary of the data under these settings, and warnings about them."""
     limit = settings.entity_max_length
     flat = None if isinstance(train, TrainingWindows) else count_flat(train, limit)
     report = report_of(summary, limit, flat)

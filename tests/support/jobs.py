@@ -27,6 +27,9 @@ TEXTS = [
     "the a of and in to was is\n" * 30,
 ]
 
+#: Shards of a few documents each.
+SMALL = {"max_shard_bytes": 600}
+
 
 def documents(count, prefix="doc"):
     return [{"id": f"{prefix}-{number}", "text": TEXTS[number % len(TEXTS)]} for number in range(count)]
@@ -119,3 +122,20 @@ def assert_same_annotations(found: list[dict], expected: list[dict]) -> None:
 
 def codes(output: Path) -> list[tuple[str | None, str]]:
     return sorted(((row["document_id"], row["code"]) for row in rows(output, "rejects")), key=str)
+
+
+def write_two_files(folder):
+    """Write a.jsonl and b.jsonl, of twelve documents each, and return the folder."""
+    for name in "ab":
+        write_jsonl(folder / f"{name}.jsonl", documents(12, name))
+    return folder
+
+
+def report(out):
+    """Return the report of an output."""
+    return json.loads((out / "report.json").read_text())
+
+
+def written(out):
+    """Return when each Parquet file of an output was written, in nanoseconds."""
+    return {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}

@@ -62,7 +62,7 @@ def finish_all(output: str, shards, job: str = JOB) -> list[Entry]:
 
 
 def run(output, shards, identity=IDENTITY, **options):
-    """What a run does but for tagging."""
+    """Do the work of a run except for tagging."""
     job = identity_digest(identity)
     acquire(output, identity, options.get("force", False))
     make_folders(output)

@@ -1,4 +1,4 @@
-"""Commands in processes of their own: starting them, waiting for what they do, and what is left of them."""
+"""Commands in their own processes: start, wait, and find the processes that are left."""
 
 import os
 import subprocess

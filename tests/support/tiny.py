@@ -20,7 +20,7 @@ FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "distilbert")
 #: A gate that turns away about half of the words.
 GATE = {"trained": "fitted", "width": 16, "threshold": 0.5, "curve": []}
 LABELS = ["O", "location", "person", "work"]
-#: What a config has where the architecture has no markers.
+#: Config values of architectures without markers.
 NO_MARKERS = {"start_marker_id": None, "end_marker_id": None}
 _WORDS = "the a of and in to was is flew paris london müller zürich obama barack new york he she it on for at"
 

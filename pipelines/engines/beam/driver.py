@@ -85,7 +85,7 @@ def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Liste
         _watch(connection, process, queue, task, listener)
         process.join(_CANCEL_SECONDS)
         queue.end()
-        for name in list(names_in(queue.failures, BEGUN)):  # of shards that are no longer planned
+        for name in list(names_in(queue.failures, BEGUN)):  # left by shards that earlier runs planned
             remove(join(queue.failures, f"{name}{BEGUN}"))
 
 

@@ -49,7 +49,7 @@ def attempt_here(shard: Shard, task: Task, topic: str, number: int, careful: boo
         nonlocal unreported, sent_at
         state = worker.state.tasks.get(key)
         if state is None or state.state == "cancelled":  # The driver has ended.
-            raise RuntimeError("the result of this shard is no longer needed")
+            raise RuntimeError("the driver has cancelled this shard")
         unreported = unreported[0] + documents, unreported[1] + words, unreported[2] + n_bytes
         if time.monotonic() - sent_at > _REPORT_SECONDS:
             worker.log_event(topic, (number, worker.address, unreported))

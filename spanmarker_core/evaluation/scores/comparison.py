@@ -27,7 +27,7 @@ CONVENTIONS = (
     "differences over resampled documents (paired bootstrap); p is the probability of a difference at least as large, "
     "in either direction, if there were none. Each label is tested on its own, without correction for the number of "
     "labels. Intervals and p show whether a difference would hold on other documents of this kind, not whether it "
-    "would hold if the models were trained again; with a single document there are none. Won: gold entities that only "
+    "would hold if the models were trained again; a single document gives no interval. Won: gold entities that only "
     "the second model found; lost: gold entities that only the first found; mended: wrong predictions of the first "
     "that the second does not make; spoiled: wrong predictions that only the second makes."
 )

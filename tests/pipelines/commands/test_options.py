@@ -29,7 +29,7 @@ class Base(BaseModel):
 
 
 class Small(Base):
-    """A job with a field of its own."""
+    """A job that adds a field."""
 
     dtype: Literal["float32", "int8"] = Field("float32", description="Format.")
 

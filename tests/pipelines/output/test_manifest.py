@@ -1,4 +1,4 @@
-"""Entries as files and in the table, read as one, and what a run finds and removes."""
+"""Entries in files and in the table are read alike; a run finds and removes leftovers."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a crash between any two steps leaves, and workers of a driver that is dead."""
+"""Crashes between any two steps, and workers that outlive their driver."""
 
 import contextlib
 import itertools
@@ -42,7 +42,7 @@ class Crash(BaseException):
 
 
 def crashing(monkeypatch, step, work):
-    """Do `work` in a process that dies before its step-th change of the output; tell whether it came so far."""
+    """Do `work`, and simulate a crash before its step-th change of the output; return whether it got that far."""
     asked = itertools.count(1)
     died = []
 

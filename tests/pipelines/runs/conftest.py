@@ -4,9 +4,7 @@ import shutil
 
 import pytest
 
-from tests.support.jobs import documents, tag, write_jsonl, write_parquet
-
-SMALL = {"max_shard_bytes": 600}
+from tests.support.jobs import SMALL, documents, tag, write_jsonl, write_parquet
 
 
 def write_corpus(folder):

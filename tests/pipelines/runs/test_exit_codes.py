@@ -1,6 +1,5 @@
-"""How a run ends, and what it tells a scheduler: too many rejects, and exit codes."""
+"""The end of a run as a scheduler sees it: too many rejects, and exit codes."""
 
-import json
 import os
 import signal
 
@@ -12,21 +11,13 @@ from pipelines.jobs.reject_limit import MaxRejects
 from pipelines.jobs.tag import TagJob
 from pipelines.storage import sole_writer
 from tests.pipelines.runs.test_json_log import lines
-from tests.support.jobs import documents, rows, spanmarker, tag, write_jsonl
+from tests.support.jobs import SMALL, documents, report, rows, spanmarker, tag, write_jsonl, write_two_files
 from tests.support.processes import finish, start, wait_for
-
-SMALL = {"max_shard_bytes": 600}
 
 
 @pytest.fixture
 def corpus(tmp_path):
-    for name in "ab":
-        write_jsonl(tmp_path / "in" / f"{name}.jsonl", documents(12, name))
-    return tmp_path / "in"
-
-
-def report(out):
-    return json.loads((out / "report.json").read_text())
+    return write_two_files(tmp_path / "in")
 
 
 @pytest.mark.parametrize("text", ["-1", "many", "1.5", "101%", "%", "1e3", "", "nan%"])
@@ -95,7 +86,7 @@ def tagged(*arguments):
 
 
 def ended(done, code):
-    """What a command printed that ended with this code."""
+    """Return the output of a command, which must end with this code."""
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr

@@ -1,6 +1,5 @@
-"""Scheduled runs: what a second run does and why, and what it removes."""
+"""Scheduled runs: the shards that a second run does, the reasons, and the shards that it removes."""
 
-import json
 from dataclasses import replace
 
 import pyarrow.parquet as pq
@@ -16,20 +15,22 @@ from pipelines.storage import publish_bytes
 from spanmarker_core.errors import CodedError
 from tests.pipelines.runs.test_json_log import lines
 from tests.support import inline_engine
-from tests.support.jobs import all_rows, assert_same_rows, documents, rows, tag, write_jsonl
-
-SMALL = {"max_shard_bytes": 600}
+from tests.support.jobs import (
+    SMALL,
+    all_rows,
+    assert_same_rows,
+    documents,
+    report,
+    rows,
+    tag,
+    write_jsonl,
+    write_two_files,
+)
 
 
 @pytest.fixture
 def corpus(tmp_path):
-    for name in "ab":
-        write_jsonl(tmp_path / "in" / f"{name}.jsonl", documents(12, name))
-    return tmp_path / "in"
-
-
-def report(out):
-    return json.loads((out / "report.json").read_text())
+    return write_two_files(tmp_path / "in")
 
 
 def test_the_log_and_the_report_say_why_each_shard_is_done(corpus, tmp_path, tiny_bundle):

@@ -1,7 +1,6 @@
 """Rows of whole jobs, with the shard tasks in this process."""
 
 import gzip
-import json
 import shutil
 
 import duckdb
@@ -13,32 +12,25 @@ from pipelines.errors import PipelineError
 from pipelines.stages.records import MAX_BATCH_DOCUMENTS
 from spanmarker_core.errors import CoreError
 from tests.support.jobs import (
+    SMALL,
     all_rows,
     assert_same_annotations,
     assert_same_rows,
     codes,
     documents,
+    report,
     rows,
     tag,
     write_jsonl,
     write_parquet,
+    written,
 )
-
-SMALL = {"max_shard_bytes": 600}
-
-
-def files(out):
-    return {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
-
-
-def report(out):
-    return json.loads((out / "report.json").read_text())
 
 
 def test_rows_do_not_depend_on_how_the_work_is_cut(tagged, tmp_path, tiny_bundle):
     corpus, many = tagged
     tag([corpus / "*"], tmp_path / "one", tiny_bundle)
-    assert len(files(many)) > len(files(tmp_path / "one"))
+    assert len(written(many)) > len(written(tmp_path / "one"))
     assert_same_rows(all_rows(many), all_rows(tmp_path / "one"))
 
 
@@ -66,7 +58,7 @@ def test_decoder_and_threshold_reach_the_rows(corpus, tmp_path, tiny_bundle):
 def test_missing_column_stops_the_job_before_it_touches_data(corpus, tmp_path, tiny_bundle):
     with pytest.raises(PipelineError, match=r"input.bad_columns"):
         tag([corpus / "*"], tmp_path / "out", tiny_bundle, text_column="body")
-    assert files(tmp_path / "out") == {}
+    assert written(tmp_path / "out") == {}
     tag([corpus / "*"], tmp_path / "out", tiny_bundle)  # the mended command may have the folder
 
 

@@ -1,48 +1,29 @@
 """Second runs over an output, and outputs that a job must not or can not have."""
 
-import json
-
 import pytest
 
 from pipelines.commands.status import status
 from pipelines.errors import PipelineError
-from tests.support.jobs import (
-    all_rows,
-    assert_same_rows,
-    documents,
-    rows,
-    tag,
-    write_jsonl,
-)
-
-SMALL = {"max_shard_bytes": 600}
-
-
-def files(out):
-    return {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
-
-
-def report(out):
-    return json.loads((out / "report.json").read_text())
+from tests.support.jobs import SMALL, all_rows, assert_same_rows, documents, report, rows, tag, write_jsonl, written
 
 
 def test_second_run_does_nothing_but_say_so(tagged, tiny_bundle):
     corpus, out = tagged
-    before = files(out), (out / "report.json").read_bytes()
+    before = written(out), (out / "report.json").read_bytes()
     assert tag([corpus / "*"], out, tiny_bundle, **SMALL).startswith("Nothing to do")
-    assert (files(out), (out / "report.json").read_bytes()) == before
+    assert (written(out), (out / "report.json").read_bytes()) == before
 
 
 def test_only_new_and_changed_input_is_tagged_and_no_row_doubles(corpus, tmp_path, tiny_bundle):
     out = tmp_path / "out"
     tag([corpus / "*"], out, tiny_bundle, **SMALL)
-    before = files(out)
+    before = written(out)
     write_jsonl(corpus / "c.jsonl", documents(5, "c"))
     changed = documents(30, "a")
     changed[29]["text"] += " Paris"  # the last, so that the other lines stay where they are
     write_jsonl(corpus / "a.jsonl", changed)
     text = tag([corpus / "*"], out, tiny_bundle, **SMALL)
-    after = files(out)
+    after = written(out)
     kept = {path for path in after if before.get(path) == after[path]}
     assert len(kept) == len(before) - 3
     assert "55 documents" in text
@@ -75,7 +56,7 @@ def test_other_cut_replaces_all_shards(tagged, tiny_bundle):
     expected = all_rows(out)
     tag([corpus / "*"], out, tiny_bundle)
     assert_same_rows(all_rows(out), expected)
-    assert len(files(out)) == 6
+    assert len(written(out)) == 6
 
 
 @pytest.mark.parametrize(
@@ -152,13 +133,13 @@ def test_files_of_other_names_stay_where_a_job_writes(corpus, tmp_path, tiny_bun
 @pytest.mark.parametrize("content", [None, "[]", '"x"', "null", "{", '{"jobs": "mine"}'])
 def test_lost_job_file_is_restored_for_the_same_job_only(tagged, tiny_bundle, content):
     corpus, out = tagged
-    before, path = files(out), out / "job.json"
+    before, path = written(out), out / "job.json"
     job = path.read_text()
     path.unlink() if content is None else path.write_text(content)
     with pytest.raises(PipelineError, match=r"output.other_job.*\n  job digest: there '[0-9a-f]{32}', here"):
         tag([corpus / "*"], out, tiny_bundle, threshold=0.25, **SMALL)
     assert tag([corpus / "*"], out, tiny_bundle, **SMALL).startswith("Nothing to do")
-    assert (files(out), path.read_text()) == (before, job)
+    assert (written(out), path.read_text()) == (before, job)
 
 
 def test_job_file_that_can_not_be_opened(corpus, tmp_path, tiny_bundle):
@@ -175,11 +156,11 @@ def test_text_files_of_another_pattern_over_the_same_folder_stay(tmp_path, tiny_
             path.write_text(f"Obama flew to Paris in {year}.")
     out = tmp_path / "out"
     tag([tmp_path / "in" / "2023*.txt"], out, tiny_bundle)
-    before = files(out)
+    before = written(out)
     text = tag([tmp_path / "in" / "2024*.txt"], out, tiny_bundle)
     assert "1 of inputs that no longer exist" in text
     assert "removed" not in text
-    assert before.items() <= files(out).items()
+    assert before.items() <= written(out).items()
     assert len(rows(out, "documents")) == 6
 
     (tmp_path / "in" / "2023-1.txt").write_text("She flew to London.")

@@ -1,4 +1,4 @@
-"""Annotated shards: what is wrong with the data is told, costs nothing else, or is refused."""
+"""Annotated shards: problems of the data are reported, cost nothing else, or are refused."""
 
 import json
 from collections import Counter
@@ -217,7 +217,7 @@ def test_inputs_that_are_no_annotated_data_are_refused(encoder, tmp_path):
 @settings(derandomize=True)
 @given(st.data())
 def test_ranges_of_characters_are_the_words_that_they_were_made_of(data):
-    """Whatever the text, an annotation over words comes back as those words, and any other range is told as such."""
+    """In any text, an annotation that covers words is aligned with them; any other range is reported."""
     letters = st.text(st.sampled_from("ab. \n,é한😀\u2063\u0301-'9"), min_size=1, max_size=40)
     text = data.draw(letters)
     packer = Packer(tiny_tokenizer("bert"), prefix=[2], suffix=[3], unknown_id=1, splitter="words.v1", **LIMITS)

@@ -110,7 +110,7 @@ print(worker.attempt(shard, task))
     ("limits", "grab", "code", "words"),
     [
         ({"shard_seconds": 1.0}, 1, EXIT_STUCK, "took more than 1 s"),
-        ({"worker_bytes": 1 << 30}, 1 << 30, EXIT_MEMORY, "limit 1,073,741,824"),
+        ({"worker_bytes": 1 << 30}, 1 << 30, EXIT_MEMORY, "1,073,741,824"),
     ],
 )
 def test_a_process_past_its_limits_ends_itself(work, tmp_path, limits, grab, code, words):

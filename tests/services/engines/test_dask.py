@@ -152,7 +152,7 @@ def test_a_fault_ends_the_run_as_it_is(attempts, threads):
 
 @pytest.mark.default
 def test_an_attempt_that_nobody_waits_for_ends_at_its_next_word(attempts):
-    """The first shard that begins goes on until it is told; another then ends the run."""
+    """The first shard runs until it is cancelled; another one ends the run."""
     begun, ended, first = threading.Event(), threading.Event(), threading.Lock()
 
     def attempt(shard, task, progress):

@@ -126,7 +126,7 @@ def test_workers_that_join_late_take_part(tmp_path, cluster, begin, expected):
 
 
 def test_workers_of_another_version_or_with_another_model_are_refused(tmp_path, cluster, record, tiny_bundle):
-    """The error names the worker, and what is there and here."""
+    """The error names the worker and both versions."""
     cluster.ready(cluster.worker())
     digest = read_info(tiny_bundle).digest
     with pytest.raises(PipelineError) as caught:

@@ -1,4 +1,4 @@
-"""What a card says of its model: how it works, its threshold, its paper, its gate."""
+"""The description of a model on its card: architecture, threshold, paper and gate."""
 
 from dataclasses import replace
 

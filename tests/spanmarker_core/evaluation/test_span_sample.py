@@ -195,7 +195,7 @@ def test_cosines_of_many_pairs_are_made_in_parts(monkeypatch):
 
 
 def by_class(sample):
-    """What a sample holds, in values that don't depend on how it was made."""
+    """Return the content of a sample as plain values."""
     return {
         label: (int(sample.seen[n]), sample.features[sample.label == n], sample.pairs[sample.label == n])
         for n, label in enumerate([*sample.labels, None])

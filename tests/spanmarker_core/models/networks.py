@@ -47,7 +47,7 @@ SPAN_NER_OPTIONS = [
     for representation, word, layers in product(("boundary", "pooling", "hybrid"), ("max", "edges"), (1, 2))
     if (representation, word) != ("pooling", "max")  # refused: it has no edges
 ]
-#: Options of dspert.v1: what differs in what the layers do, each once.
+#: Options of dspert.v1 that change the computation of its layers, each once.
 DSPERT_OPTIONS = [
     {},
     {"share_weights": True},
@@ -160,5 +160,5 @@ def dense_encoder(network: SpanNetwork, config: ModelConfig) -> torch.nn.Module:
 
 
 def masked(seen: Tensor) -> Tensor:
-    """Return the attention mask [1, 1, n, n] that lets through what is seen."""
+    """Return the additive attention mask [1, 1, n, n] of a boolean one."""
     return torch.where(seen, 0.0, torch.finfo(torch.float32).min)[None, None]

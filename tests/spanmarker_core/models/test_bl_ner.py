@@ -169,7 +169,7 @@ def test_options_that_do_not_fit_are_refused(architecture, options, reason):
 def test_a_gate_is_refused_where_it_would_have_no_spans_to_choose(case):
     config, _, _ = case.build()
     check_config(config)
-    with pytest.raises(UnusableError, match="no spans to choose from"):
+    with pytest.raises(UnusableError, match="no spans to select from"):
         check_config(replace(config, gate=GATE))
 
 

@@ -121,7 +121,7 @@ def test_crf_is_safe_in_float32():
     for exact, found in zip(*results, strict=True):
         assert torch.isfinite(found).all()
         torch.testing.assert_close(found, exact, atol=2e-3, rtol=1e-5)
-    # A chain that is sure: what is left of the sum is far below its terms.
+    # A confident chain: the sum is far smaller than its terms.
     sure = torch.full((400, 3), -30.0).index_fill(1, torch.tensor([1]), 30.0)
     loss = Crf(3).negative_log_likelihood(sure, torch.ones(400, dtype=torch.int64), np.array([0, 400]))
     assert 0 <= float(loss.detach()) < 1e-4

@@ -55,7 +55,7 @@ def test_refuses_encoders_that_cannot_carry_markers(family, options, reason):
     ],
 )
 def test_position_of_the_first_token_is_that_of_pretraining(family, offset):
-    """What the encoder itself would give the first token, seen by what changes with the row of that position."""
+    """Return the first token's position as the encoder itself assigns it, found by changing position embeddings."""
     options = {"pad_token_id": 1, "embedding_size": 16, "initializer_range": 0.5}
     if family == "distilbert":
         options |= {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16}

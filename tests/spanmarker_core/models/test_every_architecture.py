@@ -24,7 +24,7 @@ from tests.spanmarker_core.models.networks import Case, case
 from tests.support.training import quiet, sentences
 from tests.support.variants import first_of_each, some_by_default
 
-#: Cases that differ in what is stored or in how spans are trained, and others whose loss alone is looked at.
+#: Cases that differ in their stored weights or in training, and cases that are tested by their loss only.
 DIFFERENT = [
     case("span_marker.v1"),
     case("span_marker.v1", {"attention": "all_markers", "group": 3}),

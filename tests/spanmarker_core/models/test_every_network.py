@@ -1,4 +1,4 @@
-"""What holds for every network, whatever its options: what else is computed with a span changes nothing of it."""
+"""Invariants of every network: the result for a span does not depend on what it is computed with."""
 
 from dataclasses import replace
 

@@ -64,7 +64,8 @@ def free_port():
 def jobs(folder, name, encoder, without_dropout):
     made = []
     for form, (one, two) in FORMS.items():
-        settings = {"batch_size": 10, "epochs": 1, "learning_rate": 1e-3, **one, **(two if name == "two" else {})}
+        step = {} if "batch_tokens" in one else {"batch_size": 10}
+        settings = {**step, "epochs": 1, "learning_rate": 1e-3, **one, **(two if name == "two" else {})}
         made.append(
             {
                 "encoder": str(encoder if form in DROPOUT else without_dropout),

@@ -1,4 +1,4 @@
-"""The steps of a training: their parts, their numbers' precision, their size, and what is not finite."""
+"""Training steps: accumulation, precision, size, and values that are not finite."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ from tests.support.variants import some_by_default
 
 @pytest.mark.parametrize("options", some_by_default([{}, {"gate": True, "gate_share": 0.3}], [{}]), ids=str)
 def test_parts_and_checkpointed_states_change_no_loss(options, encoder, tmp_path):
-    """Dropout is drawn a part, so that it is off here: what is left is the order of sums."""
+    """Dropout differs between parts, so it is off here; only the order of sums is left."""
     settings, data = RUN.replace(epochs=1, **options), sentences()[:20]
     without = calm(encoder, tmp_path / "calm")
     expected = losses(tmp_path / "whole", without, settings, data)
@@ -60,7 +60,9 @@ def test_bf16_learns_and_is_no_bundle_of_bf16(encoder, tmp_path):
 
 def test_steps_of_tokens(encoder, tmp_path):
     """Sentences of six to eight tokens: steps of six."""
-    assert 8 <= len(losses(tmp_path / "b", encoder, RUN.replace(batch_tokens=45, epochs=1))) <= 10
+    given = {name: value for name, value in RUN.given.items() if name != "batch_size"}
+    settings = TrainingSettings(**{**given, "batch_tokens": 45, "epochs": 1})
+    assert 8 <= len(losses(tmp_path / "b", encoder, settings)) <= 10
 
 
 class Poison(TrainerCallback):
@@ -93,7 +95,7 @@ def test_what_is_not_finite_stops_the_run_and_names_the_batch(where, what, encod
 
 
 def test_a_search_makes_each_model_anew(encoder, tmp_path):
-    """What a library for searches does with the trainer: set a trial's values, train, evaluate."""
+    """Use the trainer as a search library does: set a trial's values, train, evaluate."""
     data, found = sentences()[:24], []
     settings = TrainingSettings(entity_max_length=3, max_tokens=48, batch_size=8, epochs=2, seed=6, device="cpu")
     trainer = search_trainer(data, data[:10], encoder, tmp_path / "search", settings, log=quiet)
@@ -104,6 +106,6 @@ def test_a_search_makes_each_model_anew(encoder, tmp_path):
         assert len(trainer.steps) == 6
         assert "eval_f1" in trainer.evaluate()
         found.append(trainer.model.network.classifier.weight.detach().clone())
-    assert torch.equal(found[0], found[2])  # It has nothing of what the trial before it learned.
+    assert torch.equal(found[0], found[2])  # It starts from scratch, not from the previous trial.
     assert not torch.equal(found[0], found[1])
     assert not list((tmp_path / "search").rglob("checkpoint-*"))

@@ -1,4 +1,4 @@
-"""What is learned, what goes with the bundle, and what a training says of its data."""
+"""Training: the learned model, its bundle, and messages about its data."""
 
 import re
 from dataclasses import replace
