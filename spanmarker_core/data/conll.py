@@ -134,6 +134,8 @@ def _pairs(
     names = names or (list(CONLLU_COLUMNS) if n_columns == len(CONLLU_COLUMNS) else [])
     chosen = []
     for option, column in (("token_column", token), ("tag_column", tag)):
+        if isinstance(column, str) and column.removeprefix("-").isdecimal():
+            column = int(column)
         if isinstance(column, str):
             if column not in names[:n_columns]:
                 known = ", ".join(names) or "none"
