@@ -19,6 +19,7 @@ LAYERS = {
         ["text", "architectures"],
         ["windows"],
         ["spans", "data"],
+        ["formats"],
         ["bundle", "default_model"],
         ["models"],
         ["inference"],
@@ -47,7 +48,8 @@ LAYERS = {
 REEXPORTS = {"pipelines.bundled", "pipelines.beam_transforms"}
 #: Parts whose modules can be imported without torch.
 WITHOUT_TORCH = ["schemas", "spanmarker_core.text", "spanmarker_core.windows", "spanmarker_core.spans"]
-WITHOUT_TORCH += ["spanmarker_core.architectures", "spanmarker_core.data", "pipelines.jobs", "pipelines.output"]
+WITHOUT_TORCH += ["spanmarker_core.architectures", "spanmarker_core.data", "spanmarker_core.formats"]
+WITHOUT_TORCH += ["pipelines.jobs", "pipelines.output"]
 WITHOUT_TORCH += ["pipelines.planning", "pipelines.stages", "pipelines.storage", "pipelines.processes"]
 WITHOUT_TORCH += ["pipelines.shards", "pipelines.commands", "pipelines.browse"]
 

@@ -18,6 +18,7 @@ from schemas import ANNOTATED_SAMPLES
 from spanmarker_core.arrays.ragged import ragged_offsets
 from spanmarker_core.data.records import Sentence, Span, range_problem
 from spanmarker_core.spans.candidates import count_candidates, place_entities
+from spanmarker_core.text.alignment import words_of_range
 from spanmarker_core.windows.packer import Windows
 
 #: Characters kept of an annotation's text.
@@ -164,14 +165,12 @@ class _Words:
         if row >= row_start and span.start < self.char_ends[row]:
             record["sentence_id"] = self.sentence_ids[row]
         low, high = int(self.offsets[row_start]), int(self.offsets[row_end])
-        # The first word that ends after the range's start, and the last word that begins before its end. An empty word,
-        # which some tokenizers produce, is neither.
-        first = low + int(np.searchsorted(self.ends[low:high], span.start, "right"))
-        last = low + int(np.searchsorted(self.starts[low:high], span.end, "left")) - 1
+        found = words_of_range(self.starts[low:high], self.ends[low:high], span.start, span.end)
+        first, last = low + found.first, low + found.last
         faults = []
-        if first == high or self.starts[first] != span.start:
+        if not found.begins:
             faults.append(f"begins {self._where(text, span.start, first, high)}")
-        if last < low or self.ends[last] != span.end:
+        if not found.ends:
             faults.append(f"ends {self._where(text, span.end, last, high)}")
         if faults:
             raise _Misfit("misaligned", f"it {' and '.join(faults)}: move its edges to those of words")
