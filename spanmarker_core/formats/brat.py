@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from spanmarker_core.data.records import BadRecord, RecordProblem, numbered_lines
+from spanmarker_core.data.lines import numbered_lines
+from spanmarker_core.data.records import BadRecord, RecordProblem
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.document import AnnotatedDocument, checked_document
 from spanmarker_core.formats.flatten import shown

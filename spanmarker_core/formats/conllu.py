@@ -18,7 +18,8 @@ from typing import IO, BinaryIO
 
 from spanmarker_core.data.conll import CONLLU_COLUMNS
 from spanmarker_core.data.hf import read_tags
-from spanmarker_core.data.records import BadRecord, RecordProblem, numbered_lines, word_problem
+from spanmarker_core.data.lines import numbered_lines
+from spanmarker_core.data.records import BadRecord, RecordProblem, word_problem
 from spanmarker_core.formats.conll import check_cells
 from spanmarker_core.formats.document import AnnotatedDocument, AnnotatedEntity, AnnotatedSentence, entity_order
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions

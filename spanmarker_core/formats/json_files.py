@@ -8,7 +8,8 @@ from typing import IO, Any, BinaryIO
 import ijson
 
 from spanmarker_core.data.jsonl import parse_object
-from spanmarker_core.data.records import BadRecord, RecordProblem, numbered_lines
+from spanmarker_core.data.lines import numbered_lines
+from spanmarker_core.data.records import BadRecord, RecordProblem
 from spanmarker_core.formats.document import BadRow
 
 _MARK = b"\xef\xbb\xbf"
