@@ -12,6 +12,7 @@ from pipelines.commands.card import card
 from pipelines.commands.compare import compare
 from pipelines.commands.evaluate import evaluate
 from pipelines.commands.experiment import experiment
+from pipelines.commands.export import export
 from pipelines.commands.gate import gate
 from pipelines.commands.import_checkpoint import import_checkpoint
 from pipelines.commands.options import JobCommand
@@ -39,7 +40,7 @@ app = typer.Typer(
 )
 for over_shards in (tag, prepare):
     app.command(cls=JobCommand, context_settings={"allow_extra_args": True}, epilog=_EXIT_CODES)(over_shards)
-for command in (status, browse, train, evaluate, compare, representations, experiment, import_checkpoint, card):
+for command in (status, browse, export, train, evaluate, compare, representations, experiment, import_checkpoint, card):
     app.command(cls=JobCommand)(command)
 app.add_typer(gate, name="gate")
 

@@ -34,7 +34,7 @@ LAYERS = {
         ["storage"],
         ["stages", "output"],
         ["planning", "training_data"],
-        ["shards", "browse"],
+        ["shards", "browse", "export"],
         ["engines"],
         ["jobs"],
         ["report"],
@@ -51,7 +51,7 @@ WITHOUT_TORCH = ["schemas", "spanmarker_core.text", "spanmarker_core.windows", "
 WITHOUT_TORCH += ["spanmarker_core.architectures", "spanmarker_core.data", "spanmarker_core.formats"]
 WITHOUT_TORCH += ["pipelines.jobs", "pipelines.output"]
 WITHOUT_TORCH += ["pipelines.planning", "pipelines.stages", "pipelines.storage", "pipelines.processes"]
-WITHOUT_TORCH += ["pipelines.shards", "pipelines.commands", "pipelines.browse"]
+WITHOUT_TORCH += ["pipelines.shards", "pipelines.commands", "pipelines.browse", "pipelines.export"]
 
 
 def module_name(path: Path) -> str:

@@ -22,6 +22,7 @@ class Kept:
         documents: number of documents.
         wordless: number of documents that were left out because the format holds words, and they have none.
         entities: number of entities kept.
+        labels: number of them by label.
         left_out: number of entities left out, by reason: `overlaps`, `crosses_sentences`, `misaligned`.
         examples: some of them, for people.
     """
@@ -29,6 +30,7 @@ class Kept:
     documents: int = 0
     wordless: int = 0
     entities: int = 0
+    labels: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
 
@@ -43,6 +45,19 @@ class Kept:
         self.left_out[reason] += 1
         if len(self.examples) < _EXAMPLES:
             self.examples.append(f"{shown(document, entity)}: {reason}")
+
+    def add(self, other: "Kept") -> None:
+        """Add the counters of another part of a conversion.
+
+        Args:
+            other: the counters.
+        """
+        self.documents += other.documents
+        self.wordless += other.wordless
+        self.entities += other.entities
+        self.labels.update(other.labels)
+        self.left_out.update(other.left_out)
+        self.examples += other.examples[: _EXAMPLES - len(self.examples)]
 
 
 def shown(document: AnnotatedDocument, entity: AnnotatedEntity) -> str:
@@ -104,6 +119,7 @@ def fitting_documents(
             document = replace(document, entities=[entity for entity in document.entities if entity not in without])
         kept.documents += 1
         kept.entities += len(document.entities)
+        kept.labels.update(entity.label for entity in document.entities)
         yield document
 
 
