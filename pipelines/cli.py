@@ -10,6 +10,7 @@ import typer
 from pipelines.commands.browse import browse
 from pipelines.commands.card import card
 from pipelines.commands.compare import compare
+from pipelines.commands.convert import convert
 from pipelines.commands.evaluate import evaluate
 from pipelines.commands.experiment import experiment
 from pipelines.commands.gate import gate
@@ -43,6 +44,7 @@ app.command()(browse)
 app.command()(train)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(convert)
 app.command()(representations)
 app.command()(experiment)
 app.command()(import_checkpoint)

@@ -1,14 +1,20 @@
 """`spanmarker evaluate`: scores a model on annotated sentences."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
+from pipelines.commands import options
+
 
 def evaluate(
     model: Annotated[str, typer.Option(help="Model bundle.")],
-    data: Annotated[str, typer.Option(help="Annotated sentences: .jsonl, CoNLL, or a `datasets` folder.")],
+    data: Annotated[str, typer.Option(help="Annotated data in any format of docs/formats.md.")],
     scheme: Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")] = None,
+    token_column: options.TokenColumn = None,
+    tag_column: options.TagColumn = None,
+    language: options.Language = None,
     report: Annotated[
         str | None,
         typer.Option(help="Folder for evaluation.html, evaluation.md, evaluation.json and the predictions."),
@@ -45,7 +51,7 @@ def evaluate(
     from spanmarker_core import load
     from spanmarker_core.bundle.config import describe_gate
     from spanmarker_core.bundle.reader import read_info
-    from spanmarker_core.data import read_annotated
+    from spanmarker_core.data import Sentence, read_annotated
     from spanmarker_core.evaluation.evaluate import evaluate as score
     from spanmarker_core.evaluation.report import to_markdown
     from spanmarker_core.evaluation.scores.analysis import Analysis
@@ -55,12 +61,23 @@ def evaluate(
         inputs = [model, data, *([train] if train else [])]
         refuse_foreign(folder, "evaluation", inputs, {PREDICTIONS: is_predictions})
     info = read_info(model)
-    sentences = read_annotated(data, scheme)
+
+    def annotated(path: str) -> Iterator[Sentence]:
+        return read_annotated(
+            path,
+            scheme,
+            token_column=token_column,
+            tag_column=tag_column,
+            language=language or "en",
+            splitter=info.config.splitter,
+        )
+
+    sentences = annotated(data)
     training = None
     if train is not None:
         if folder is None:
             raise typer.BadParameter("--train is for --report, which isn't given.")
-        training = read_annotated(train, scheme)
+        training = annotated(train)
     tagger = load(model, device, dtype, gate)
     analysis: Analysis | None = None
     began = monotonic()

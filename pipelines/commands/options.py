@@ -14,6 +14,13 @@ Job = Annotated[
 ]
 IdColumn = Annotated[str | None, typer.Option(help="Column or JSON key of the ids.  [default: id]")]
 TextColumn = Annotated[str | None, typer.Option(help="Column or JSON key of the texts.  [default: text]")]
+TokenColumn = Annotated[
+    str | None,
+    typer.Option(help="CoNLL: column of the words, by number (from 0) or name.  [default: the first but for an index]"),
+]
+TagColumn = Annotated[
+    str | None, typer.Option(help="CoNLL: column of the tags, by number (-1 is the last) or name.  [default: -1]")
+]
 Language = Annotated[str | None, typer.Option(help="Language of the texts, for the sentence splitter.  [default: en]")]
 Engine = Annotated[str | None, typer.Option(help="Where shards are processed: local, dask or beam.  [default: local]")]
 Threads = Annotated[

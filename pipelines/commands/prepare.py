@@ -17,6 +17,8 @@ def prepare(
     ] = None,
     encoder: Annotated[str | None, typer.Option(help="Annotated: folder of the pretrained encoder.")] = None,
     scheme: Annotated[str | None, typer.Option(help="Annotated: label scheme of tagged data, such as IOB2.")] = None,
+    token_column: options.TokenColumn = None,
+    tag_column: options.TagColumn = None,
     entity_max_length: Annotated[
         int | None, typer.Option(help="Annotated: maximum length of an entity, in words.  [default: 8]")
     ] = None,
@@ -64,7 +66,7 @@ def prepare(
     read: if the inputs change, prepare and tag again. Arguments after -- are passed to Beam.
 
     With --annotated, the input is annotated sentences or documents, and the output is windows with their entities, for
-    spanmarker train --train OUTPUT. Inputs are JSONL, Parquet and CoNLL files and folders saved by datasets.
+    spanmarker train --train OUTPUT. Inputs are files in any format of docs/formats.md, and folders saved by datasets.
     Annotations that cannot be learned are listed, with the reason, in gold_problems/ and summary.json.
     """
     values: dict[str, Any] = {name: value for name, value in locals().items() if name not in ("job", "context")}

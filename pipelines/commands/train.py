@@ -4,13 +4,13 @@ from typing import Annotated, Any
 
 import typer
 
+from pipelines.commands.options import TagColumn, TokenColumn
+
 
 def train(
     train: Annotated[
         str | None,
-        typer.Option(
-            help="Annotated sentences: .jsonl, CoNLL, a `datasets` folder, or the output of `prepare --annotated`."
-        ),
+        typer.Option(help="Annotated data in any format of docs/formats.md, or the output of `prepare --annotated`."),
     ] = None,
     dev: Annotated[str | None, typer.Option(help="Annotated sentences that choose the best epoch.")] = None,
     test: Annotated[str | None, typer.Option(help="Annotated sentences that are scored once at the end.")] = None,
@@ -20,6 +20,8 @@ def train(
         str | None, typer.Option(help="TOML file with any of these options and the texts of the card.")
     ] = None,
     scheme: Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")] = None,
+    token_column: TokenColumn = None,
+    tag_column: TagColumn = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the data.  [default: 3]")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Windows per step, over all processes.  [default: 32]")] = None,
     batch_tokens: Annotated[int | None, typer.Option(help="Tokens per step, instead of --batch-size.")] = None,

@@ -17,6 +17,12 @@ class AnnotatedJob(ShardJob):
     input: list[str] = Field(min_length=1, description="glob patterns of files, and folders saved by `datasets`")
     encoder: str = Field(min_length=1, description="folder of the pretrained encoder to train")
     scheme: str | None = Field(None, description="label scheme of tagged data, such as IOB2")
+    token_column: int | str | None = Field(
+        None, description="CoNLL: column of the words, by number from 0 or name; default: the first but for an index"
+    )
+    tag_column: int | str | None = Field(
+        None, description="CoNLL: column of the tags, by number (-1 is the last) or name; default: the last"
+    )
     entity_max_length: int = Field(8, ge=1, description="maximum length of an entity, in words")
     max_tokens: int = Field(256, ge=16, description="maximum length of a window, in tokens")
     context: Literal["sentence", "document", "block"] = Field(

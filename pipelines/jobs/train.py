@@ -25,6 +25,12 @@ class TrainJob(BaseModel):
     dev: str = Field(description="annotated sentences that choose the best epoch")
     test: str | None = Field(None, description="annotated sentences that are scored once at the end, for the card")
     scheme: str | None = Field(None, description="label scheme of tagged data, such as IOB2")
+    token_column: int | str | None = Field(
+        None, description="CoNLL: column of the words, by number from 0 or name; default: the first but for an index"
+    )
+    tag_column: int | str | None = Field(
+        None, description="CoNLL: column of the tags, by number (-1 is the last) or name; default: the last"
+    )
     encoder: str = Field(description="folder of a pretrained transformers encoder")
     output: str = Field(description="folder for the bundle; must be empty or not exist")
 

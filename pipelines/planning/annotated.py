@@ -4,9 +4,10 @@
 - Sentences, JSONL: at a newline once the shard is large enough, and from there at the next line of another document.
 - Sentences, Parquet: the same with rows.
 - Files that can't be read from the middle are one shard each: compressed JSONL, CoNLL files, folders saved by
-  `datasets`.
+  `datasets`, and files in the formats of other tools (`spanmarker_core.formats`).
 
-The keys or columns of a JSONL or Parquet file determine its form: sentences have `tokens`, documents have a text.
+The keys or columns of a JSONL or Parquet file determine its form: sentences have `tokens`, documents have a text. Files
+with other keys, such as those of annotation tools, or without ids, are read by `spanmarker_core.formats`.
 """
 
 import json
@@ -22,8 +23,8 @@ from pipelines.planning.documents import HEAD_BYTES, decompressed_head, is_strin
 from pipelines.planning.files import Range, file_shards, unreadable_shard
 from pipelines.planning.inputs import BadColumns, Faults, input_files, refuse, refuse_nothing
 from pipelines.planning.parquet import opened_parquet, parquet_ranges
-from pipelines.stages.read_annotated import ENTITIES, columns_of, dataset_content
-from pipelines.storage import ContentIdentity, is_storage_error, open_input, resolve
+from pipelines.stages.read_annotated import ENTITIES, columns_of, dataset_content, foreign_content, source_of
+from pipelines.storage import ContentIdentity, exists, is_storage_error, open_input, resolve
 from pipelines.storage.fingerprint import groups_in, parquet_content
 from pipelines.storage.globs import patterns_of
 from pipelines.storage.urls import is_local
@@ -32,6 +33,11 @@ from spanmarker_core.data import CONLL_SUFFIXES
 from spanmarker_core.data.hf import dataset_records, is_dataset_folder
 from spanmarker_core.data.jsonl import SENTENCE_KEYS
 from spanmarker_core.errors import CoreError
+from spanmarker_core.formats.detect import format_of, is_companion
+from spanmarker_core.formats.json_files import JsonFile
+from spanmarker_core.formats.opening import decompressed
+from spanmarker_core.formats.options import ReadOptions
+from spanmarker_core.formats.registry import FORMATS
 from spanmarker_core.text.tag_schemes import TAG_SCHEMES, check_tag_scheme
 
 #: File name ending -> kind of the file, part of a shard's format; see `pipelines.stages.read_annotated`.
@@ -45,7 +51,7 @@ KINDS = {
 }
 
 #: Formats of shards with tags; the others hold spans.
-_TAGGED = ("sentences.conll", "sentences.dataset")
+_TAGGED = ("sentences.conll", "sentences.dataset", "formats.tags", "formats.conllu", "formats.parquet")
 
 
 def plan_annotated(
@@ -100,7 +106,8 @@ def plan_annotated(
         refuse_nothing(known, faults)
     if fits:
         del faults["input.bad_annotated"]
-    refuse(faults, KINDS, id_column, text_column)
+    endings = dict.fromkeys([*KINDS, *(ending for each in FORMATS.values() for ending in each.endings)])
+    refuse(faults, endings, id_column, text_column)
     if scheme not in (None, "spans") and not tagged:
         raise CoreError("data.scheme_mismatch", path=found, holds="spans", scheme=scheme, schemes="spans, or none")
 
@@ -124,8 +131,61 @@ def _ranges(
         yield "sentences.dataset", 0, 0, n_bytes, dataset_content(path)
         return
     kind = next((kind for ending, kind in KINDS.items() if path.lower().endswith(ending)), None)
+    if is_companion(path, exists):
+        return
     if kind is None:
-        raise _NotAnnotated
+        yield _foreign(path, size, columns, scheme) or _raise(_NotAnnotated())
+        return
+    try:
+        yield from _native_ranges(path, size, kind, columns, scheme, max_shard_bytes)
+    except BadColumns as error:
+        yield _foreign(path, size, columns, scheme) or _raise(error)
+
+
+def _raise(error: Exception) -> Range:
+    raise error
+
+
+def _foreign(path: str, size: int, columns: tuple[str, str], scheme: str | None) -> Range | None:
+    """Return the shard of a file in the format of another tool, or None if it has none."""
+    options = ReadOptions(scheme, id_column=columns[0], text_column=columns[1])
+    source = source_of(path)
+    try:
+        name = format_of(source, options)
+        if name == "parquet":
+            next(FORMATS[name].reader(source, options), None)  # finds out whether it has the columns
+    except CoreError as error:
+        if error.code == "data.scheme_needed":
+            raise
+        return None
+    if name in ("jsonl", "sentences", "parquet") and not _lacks_only_ids(path, columns):
+        return None
+    if name == "tags" and scheme not in TAG_SCHEMES:
+        raise CoreError("data.scheme_needed", path=path, schemes=", ".join(TAG_SCHEMES))
+    return f"formats.{name}", 0, size, size, foreign_content(path)
+
+
+def _lacks_only_ids(path: str, columns: tuple[str, str]) -> bool:
+    """Return whether a file of our own forms was refused only because it has no ids, which are optional.
+
+    A column of ids that the user named must be there.
+    """
+    with open_input(path) as file:
+        if path.lower().endswith(".parquet"):
+            names = set(pq.read_schema(file).names)
+        else:
+            record = next(iter(JsonFile(decompressed(file, path))), (0, None))[1]
+            names = set(record) if isinstance(record, dict) else set()
+    ids, text = columns
+    if "tokens" in names:
+        return text not in names and not {"document_id", "sentence_id"} & names
+    return ids == "id" and ids not in names
+
+
+def _native_ranges(
+    path: str, size: int, kind: str, columns: tuple[str, str], scheme: str | None, max_shard_bytes: int
+) -> Iterator[Range]:
+    """Yield the format and the range of each shard of a file in one of our own formats, or of a CoNLL file."""
     with open_input(path) as file:
         content = ContentIdentity(path, file)
         if kind == "parquet":
