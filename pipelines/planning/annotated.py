@@ -51,7 +51,7 @@ KINDS = {
 }
 
 #: Formats of shards with tags; the others hold spans.
-_TAGGED = ("sentences.conll", "sentences.dataset", "formats.tags", "formats.conllu", "formats.parquet")
+_TAGGED = ("sentences.conll", "sentences.dataset", "formats.tags", "formats.conll", "formats.conllu", "formats.parquet")
 
 
 def plan_annotated(
@@ -160,7 +160,7 @@ def _foreign(path: str, size: int, columns: tuple[str, str], scheme: str | None)
         return None
     if name in ("jsonl", "sentences", "parquet") and not _lacks_only_ids(path, columns):
         return None
-    if name == "tags" and scheme not in TAG_SCHEMES:
+    if name in ("tags", "conll") and scheme not in TAG_SCHEMES:
         raise CoreError("data.scheme_needed", path=path, schemes=", ".join(TAG_SCHEMES))
     return f"formats.{name}", 0, size, size, foreign_content(path)
 

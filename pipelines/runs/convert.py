@@ -103,8 +103,8 @@ def _sources(inputs: list[str], source_format: str | None, options: ReadOptions)
             if match.kind == "directory":
                 yield Source(match.path, _open, _name(match.path, folder)), "datasets"
                 continue
-            listed = not pattern.literal or match.path != pattern.url
-            if listed and not _fits(match.path, source_format):
+            in_folder = folder != pattern.folder
+            if (in_folder or not pattern.literal) and not _fits(match.path, source_format, in_folder):
                 continue
             source = Source(match.path, _open, _name(match.path, folder))
             with damage_as_errors(match.path):
@@ -129,8 +129,13 @@ def _is_dataset(folder: str) -> bool:
     return is_local(fs) and is_dataset_folder(Path(path))
 
 
-def _fits(path: str, source_format: str | None) -> bool:
-    """Return whether a listed file is an input: it has an ending of the format, and is not the text of another."""
+def _fits(path: str, source_format: str | None, in_folder: bool) -> bool:
+    """Return whether a listed file is an input: it has an ending of the format, and doesn't belong to another file.
+
+    If the user gave a pattern and the format, any name will do.
+    """
+    if source_format is not None and not in_folder and not FORMATS[source_format].one_file_per_document:
+        return True
     name = path.rpartition("/")[2].lower()
     for ending in COMPRESSED:
         name = name.removesuffix(ending)

@@ -27,7 +27,7 @@ from pipelines.shards.model import Packing
 from pipelines.shards.sample_files import arrow_file
 from pipelines.shards.stats import ShardStats
 from pipelines.shards.tables import documents_table, rejects_table
-from pipelines.stages.align import Aligned, AnnotatedDocument, align, problem, with_gold
+from pipelines.stages.align import Aligned, GoldDocument, align, problem, with_gold
 from pipelines.stages.pack import Encoded, encode, encode_words, pack_runs
 from pipelines.stages.read import INPUTS
 from pipelines.stages.read_annotated import AnnotatedBatch, content_of, iterate, read_annotated
@@ -100,7 +100,7 @@ def prepare_annotated(
 _TABLES = (ANNOTATED_SAMPLES, DOCUMENTS, REJECTS, GOLD_PROBLEMS)
 
 
-def try_annotated(documents: list[AnnotatedDocument], task: AnnotatedTask, packing: Packing) -> Iterator[str]:
+def try_annotated(documents: list[GoldDocument], task: AnnotatedTask, packing: Packing) -> Iterator[str]:
     """Process documents in the same way as `prepare_annotated`, and discard the result.
 
     Args:
@@ -150,7 +150,7 @@ class _AnnotatedShard:
             part.group.rejects = rejects
             yield part
 
-    def part(self, documents: list[AnnotatedDocument]) -> _Part:
+    def part(self, documents: list[GoldDocument]) -> _Part:
         """Return documents with their sentences encoded and their annotations aligned."""
         inputs = _inputs(documents)
         if documents and documents[0].sentences is not None:
@@ -209,7 +209,7 @@ class _AnnotatedShard:
         self.tally.add(rows, rejects, kept)
 
 
-def _inputs(documents: list[AnnotatedDocument]) -> pa.RecordBatch:
+def _inputs(documents: list[GoldDocument]) -> pa.RecordBatch:
     rows: list[dict[str, Any]] = [
         {
             "document_id": document.document_id,
@@ -222,7 +222,7 @@ def _inputs(documents: list[AnnotatedDocument]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=INPUTS)
 
 
-def _sentence_rows(documents: list[AnnotatedDocument]) -> pa.RecordBatch:
+def _sentence_rows(documents: list[GoldDocument]) -> pa.RecordBatch:
     """Return the SENTENCES rows of documents that are given as words."""
     rows = []
     for document in documents:

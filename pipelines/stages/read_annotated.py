@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.stages.align import AnnotatedDocument
+from pipelines.stages.align import GoldDocument
 from pipelines.stages.lines import raw_lines
 from pipelines.stages.read import MAX_BATCH_BYTES, MAX_BATCH_DOCUMENTS, check_record, parquet_rows, read_nothing
 from pipelines.stages.records import RAW_BYTES, Record, Reject
@@ -31,7 +31,7 @@ from spanmarker_core.data.hf import dataset_records
 from spanmarker_core.data.jsonl import SENTENCE_KEYS, parse_entities, parse_object, sentence_of
 from spanmarker_core.data.records import BadRecord, DocumentOrder, RecordProblem, Sentence, Span
 from spanmarker_core.errors import CoreError
-from spanmarker_core.formats.document import AnnotatedDocument as FormatDocument
+from spanmarker_core.formats.document import AnnotatedDocument
 from spanmarker_core.formats.folders import beside
 from spanmarker_core.formats.opening import damage_as_errors, decompressed
 from spanmarker_core.formats.options import ReadOptions, Source
@@ -54,7 +54,7 @@ class AnnotatedBatch:
         rejects: rejects, in the order of the source.
     """
 
-    documents: list[AnnotatedDocument] = field(default_factory=list)
+    documents: list[GoldDocument] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
 
 
@@ -159,7 +159,7 @@ def source_of(path: str) -> Source:
 
 def _documents(
     shard: Shard, task: AnnotatedTask, records: Callable[..., Iterator[Any]]
-) -> Iterator[AnnotatedDocument | Reject]:
+) -> Iterator[GoldDocument | Reject]:
     form, _, kind = shard.format.partition(".")
     if not kind:
         yield from read_nothing(shard)
@@ -212,7 +212,7 @@ def _rows(source: str, first: int, rows: pa.RecordBatch) -> Iterator[_Values | R
         yield first + place, None, values
 
 
-def _document(source: str, item: _Values, task: AnnotatedTask, seen: set[str]) -> AnnotatedDocument | Reject:
+def _document(source: str, item: _Values, task: AnnotatedTask, seen: set[str]) -> GoldDocument | Reject:
     place, raw, values = item
     if not isinstance(values, dict):
         return _reject(source, place, "broken_json", f"it is a {type(values).__name__}, not an object", raw, 1)
@@ -225,13 +225,13 @@ def _document(source: str, item: _Values, task: AnnotatedTask, seen: set[str]) -
         return checked
     record, _ = checked
     try:
-        return AnnotatedDocument(record.document_id, source, place, record.text, parse_entities(values[ENTITIES]))
+        return GoldDocument(record.document_id, source, place, record.text, parse_entities(values[ENTITIES]))
     except RecordProblem as error:
         rejected = _reject(source, place, "bad_annotation", str(error), raw, 1)
         return replace(rejected, document_id=record.document_id, n_characters=len(record.text))
 
 
-def _foreign(shard: Shard, task: AnnotatedTask) -> Iterator[AnnotatedDocument | Reject]:
+def _foreign(shard: Shard, task: AnnotatedTask) -> Iterator[GoldDocument | Reject]:
     """Yield the documents of a file in the format of another tool. Texts are split again, as those to tag will be."""
     name, seen = shard.format.partition(".")[2], set[str]()
     options = ReadOptions(task.scheme, task.token_column, task.tag_column, task.id_column, task.text_column, "longest")
@@ -248,15 +248,15 @@ def _foreign(shard: Shard, task: AnnotatedTask) -> Iterator[AnnotatedDocument | 
                 sentences, _ = word_sentences(document)
                 rows = [place] * len(sentences)
                 text = "\n".join(" ".join(sentence.words) for sentence in sentences)
-                yield AnnotatedDocument(document.document_id, shard.source, place, text, [], sentences, rows)
+                yield GoldDocument(document.document_id, shard.source, place, text, [], sentences, rows)
             else:
                 entities = [Span(each.char_start, each.char_end, each.label) for each in document.entities]
-                yield AnnotatedDocument(document.document_id, shard.source, place, document.text, entities)
+                yield GoldDocument(document.document_id, shard.source, place, document.text, entities)
     except CoreError as error:
         yield _reject(shard.source, 0, "damaged_file", str(error), None)
 
 
-def _undamaged(path: str, read: Reader, options: ReadOptions) -> Iterator[FormatDocument | BadRecord]:
+def _undamaged(path: str, read: Reader, options: ReadOptions) -> Iterator[AnnotatedDocument | BadRecord]:
     with damage_as_errors(path):
         yield from read(source_of(path), options)
 
@@ -293,7 +293,7 @@ def _checked(source: str, records: Iterable[tuple[int, Sentence | BadRecord]]) -
             yield place, record
 
 
-def _joined(source: str, records: Iterator[_Placed | Reject]) -> Iterator[AnnotatedDocument | Reject]:
+def _joined(source: str, records: Iterator[_Placed | Reject]) -> Iterator[GoldDocument | Reject]:
     """Yield documents made of consecutive sentences, and rejects in between."""
     held: list[Reject] = []
 
@@ -309,7 +309,7 @@ def _joined(source: str, records: Iterator[_Placed | Reject]) -> Iterator[Annota
         text = "\n".join(" ".join(sentence.words) for sentence in sentences)
         yield from held
         held.clear()
-        yield AnnotatedDocument(document_id, source, places[0], text, [], list(sentences), list(places))
+        yield GoldDocument(document_id, source, places[0], text, [], list(sentences), list(places))
     yield from held
 
 

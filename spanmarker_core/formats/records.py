@@ -145,6 +145,7 @@ def _sentence_ids(record: dict[str, Any], made_id: str, order: DocumentOrder) ->
 
 
 def _text_document(record: Any, form: str, made_id: str, options: ReadOptions) -> AnnotatedDocument:
+    check_keys(record, (), "the record")
     key = options.text_column if form == "documents" or options.text_column in record else "text"
     check_keys(record, (key,), "the record")
     identifier = record.get(options.id_column)

@@ -176,3 +176,23 @@ def test_class_labels_of_parquet(tmp_path):
         list(read_annotated(tmp_path / "data.jsonl", "IOB2"))
     assert caught.value.code == "data.bad_record"
     assert "Parquet" in str(caught.value)
+
+
+def test_germeval_as_it_is_published(monkeypatch, tmp_path):
+    text = "#\thttp://de.wikipedia.org/wiki/X\t[2009-10-17]\n1\tHamburg\tB-LOC\tO\n2\tist\tO\tO\n"
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "NER-de-dev.tsv").write_text(text)
+    columns = ("--scheme", "BIO", "--tag-column", "2")
+    for number, given in enumerate(("NER-de-dev.tsv", "*.tsv", "")):
+        output = tmp_path / f"{number}.jsonl"
+        assert (
+            run(monkeypatch, "convert", tmp_path / "in" / given, "--to", "sentences", "--output", output, *columns) == 0
+        )
+        assert json.loads(output.read_text().splitlines()[0])["entities"] == [{"start": 0, "end": 1, "label": "LOC"}]
+    (sentence,) = read_annotated(tmp_path / "in" / "NER-de-dev.tsv", "BIO", tag_column="2")
+    assert sentence.words == ["Hamburg", "ist"]
+    (tmp_path / "odd.name").write_text(text)
+    output = tmp_path / "odd.jsonl"
+    odd = tmp_path / "*.name"
+    assert run(monkeypatch, "convert", odd, "--from", "conll", "--to", "jsonl", "--output", output, *columns) == 0
+    assert json.loads(output.read_text())["text"] == "Hamburg ist"

@@ -27,7 +27,7 @@ from pipelines.output.manifest import identity_digest, make_folders, read_entrie
 from pipelines.runs.planned_training_data import PlannedTrainingData
 from pipelines.runs.prepared_samples import find_prepared_samples
 from pipelines.runs.run import run_job
-from pipelines.stages.align import AnnotatedDocument, align
+from pipelines.stages.align import GoldDocument, align
 from pipelines.stages.pack import encode
 from pipelines.stages.split import split
 from pipelines.training_data.windows import PackedAs, PreparedWindows
@@ -37,8 +37,7 @@ from spanmarker_core.data.summary import summarise
 from spanmarker_core.default_model import bundled_model_path
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.scores.reach import largest_flat_subset
-from spanmarker_core.formats.document import AnnotatedDocument as AnnotatedText
-from spanmarker_core.formats.document import AnnotatedEntity
+from spanmarker_core.formats.document import AnnotatedDocument, AnnotatedEntity
 from spanmarker_core.formats.options import WriteOptions
 from spanmarker_core.formats.registry import FORMATS, write_documents
 from spanmarker_core.spans.candidates import candidate_spans
@@ -469,7 +468,7 @@ def test_ranges_of_characters_are_the_words_that_they_were_made_of(data):
     edges = st.integers(-2, len(text) + 2)
     drawn = data.draw(st.lists(st.tuples(edges, edges), max_size=8, unique=True))
     annotations = [Span(start, end, "x") for start, end in drawn]
-    aligned = align([AnnotatedDocument("d", "f", 0, text, annotations)], encoded, LIMITS["entity_max_length"])
+    aligned = align([GoldDocument("d", "f", 0, text, annotations)], encoded, LIMITS["entity_max_length"])
     words = []
     for start, end in split_sentences(text, "en"):
         starts, ends = split_words(text[start:end])
@@ -529,8 +528,8 @@ FOREIGN = [name for name, each in FORMATS.items() if each.writer and name not in
 @pytest.mark.parametrize("name", FOREIGN)
 def test_formats_of_other_tools_give_the_same(name, encoder, tmp_path):
     documents = [
-        AnnotatedText("a/b", "obama of paris", None, [AnnotatedEntity(0, 5, "PER"), AnnotatedEntity(9, 14, "LOC")]),
-        AnnotatedText("c", "😀 zürich the\r\n paris", None, [AnnotatedEntity(2, 8, "LOC")]),
+        AnnotatedDocument("a/b", "obama of paris", None, [AnnotatedEntity(0, 5, "PER"), AnnotatedEntity(9, 14, "LOC")]),
+        AnnotatedDocument("c", "😀 zürich the\r\n paris", None, [AnnotatedEntity(2, 8, "LOC")]),
     ]
     (tmp_path / "in").mkdir()
     form = FORMATS[name]
