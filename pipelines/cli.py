@@ -3,6 +3,7 @@
 import io
 import signal
 import sys
+import warnings
 from types import FrameType
 
 import typer
@@ -22,7 +23,7 @@ from pipelines.commands.tag import tag
 from pipelines.commands.train import train
 from pipelines.errors import EXIT_TERMINATED, PipelineError, Terminated, exit_code
 from pipelines.processes.thread_limits import prepare_process
-from spanmarker_core.errors import CodedError
+from spanmarker_core.errors import CodedError, CoreWarning
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 a fault of the job; 2 the command line can't be read; 3 not all is done, run it "
@@ -62,6 +63,8 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # File names need not be valid UTF-8.
     before = signal.signal(signal.SIGTERM, _terminated)
+    format_before = warnings.formatwarning
+    warnings.formatwarning = _format_warning
     try:
         app()
     except SystemExit as end:  # typer turns every KeyboardInterrupt into this
@@ -79,10 +82,20 @@ def main() -> None:
         _fail(PipelineError("storage.failed", reason=error))
     finally:
         signal.signal(signal.SIGTERM, before)
+        warnings.formatwarning = format_before
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
     raise Terminated
+
+
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Format a warning for users without the line of code that caused it."""
+    if issubclass(category, CoreWarning):
+        return f"spanmarker: {message}\n"
+    return f"{filename}:{lineno}: {category.__name__}: {message}\n"
 
 
 def _fail(error: CodedError) -> None:

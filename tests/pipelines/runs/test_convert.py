@@ -196,3 +196,18 @@ def test_germeval_as_it_is_published(monkeypatch, tmp_path):
     odd = tmp_path / "*.name"
     assert run(monkeypatch, "convert", odd, "--from", "conll", "--to", "jsonl", "--output", output, *columns) == 0
     assert json.loads(output.read_text())["text"] == "Hamburg ist"
+
+
+def test_evaluate_reads_other_formats_and_columns(monkeypatch, tmp_path, capsys, tiny_bundle):
+    (tmp_path / "d.ann").write_text("T1\tperson 0 3\tAda\nT2\tperson 5 7\tet\n")
+    (tmp_path / "d.txt").write_text("Ada met Bern.")
+    with pytest.warns(CoreWarning) as told:
+        assert run(monkeypatch, "evaluate", "--model", tiny_bundle, "--data", tmp_path / "d.ann") == 0
+    assert "1 entities" in capsys.readouterr().out
+    shown = cli._format_warning(told[0].message, told[0].category, told[0].filename, told[0].lineno)
+    assert shown.startswith("spanmarker: [data.left_out]")
+    assert shown.count("\n") == 1
+    (tmp_path / "d.conll").write_text("x\tAda\tB-person\ty\n")
+    columns = ["--scheme", "BIO", "--token-column", "1", "--tag-column", "-2"]
+    assert run(monkeypatch, "evaluate", "--model", tiny_bundle, "--data", tmp_path / "d.conll", *columns) == 0
+    assert "1 entities" in capsys.readouterr().out
