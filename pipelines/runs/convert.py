@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, BinaryIO
 
 from pipelines.errors import PipelineError
 from pipelines.output.overwrite import refuse_inputs, refuse_overwrite
-from pipelines.storage import exists, is_storage_error, join, listing, make_folder, open_input, publish, resolve
+from pipelines.storage import exists, join, listing, make_folder, open_input, publish, resolve
 from pipelines.storage.globs import Match, Pattern, patterns_of
 from pipelines.storage.outputs import writing
 from pipelines.storage.urls import is_local
@@ -78,16 +79,14 @@ def _opener(folder: str) -> Opener:
 
 
 def _documents(inputs: list[str], source_format: str | None, options: ReadOptions) -> Iterator[AnnotatedDocument]:
-    found = False
-    for source, name in _sources(inputs, source_format, options):
-        found = True
-        try:
-            with damage_as_errors(source.path):
+    found, path = False, ", ".join(inputs)
+    try:
+        for source, name in _sources(inputs, source_format, options):
+            found, path = True, source.path
+            with damage_as_errors(path):
                 yield from read_documents(source, name, options)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError) or is_storage_error(error):
-                raise PipelineError("input.not_readable", path=source.path, reason=error) from error
-            raise
+    except OSError as error:  # only of reading: errors of writing are not raised here
+        raise PipelineError("input.not_readable", path=error.filename or path, reason=error) from error
     if not found:
         raise PipelineError("input.no_match", patterns=", ".join(inputs))
 
@@ -123,8 +122,6 @@ def _matches(pattern: Pattern) -> Iterable[tuple[Match, str]]:
 
 
 def _is_dataset(folder: str) -> bool:
-    from pathlib import Path
-
     fs, path = resolve(folder)
     return is_local(fs) and is_dataset_folder(Path(path))
 

@@ -6,8 +6,10 @@ import json
 import pytest
 
 from pipelines import cli
+from pipelines.storage import open_input
 from spanmarker_core.data import Sentence, Span, read_annotated
 from spanmarker_core.errors import CoreError, CoreWarning
+from spanmarker_core.formats.options import ReadOptions, Source
 from spanmarker_core.formats.registry import FORMATS
 
 RECORDS = [
@@ -211,3 +213,35 @@ def test_evaluate_reads_other_formats_and_columns(monkeypatch, tmp_path, capsys,
     columns = ["--scheme", "BIO", "--token-column", "1", "--tag-column", "-2"]
     assert run(monkeypatch, "evaluate", "--model", tiny_bundle, "--data", tmp_path / "d.conll", *columns) == 0
     assert "1 entities" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["jsonl", "brat", "cas", "web-annotations", "spacy"])
+def test_stores_are_read_and_written(monkeypatch, source, name):
+    output = f"memory://convert/{name}/out" + ("" if FORMATS[name].folder else FORMATS[name].endings[0])
+    back = f"memory://convert/{name}/back.jsonl"
+    assert run(monkeypatch, "convert", source, "--to", name, "--output", output) == 0
+    assert run(monkeypatch, "convert", output, "--to", "jsonl", "--output", back) == 0
+    with open_input(back) as file:
+        assert sorted(map(json.loads, file), key=lambda each: each["id"]) == RECORDS
+
+
+def test_an_unreadable_input_is_not_called_an_unwritable_output(monkeypatch, tmp_path, capsys, source):
+    (tmp_path / "x.ann").write_text("")
+    for given, code in ((tmp_path / "none.jsonl", "input.no_match"), (tmp_path / "x.ann", "data.not_found")):
+        assert run(monkeypatch, "convert", given, "--to", "jsonl", "--output", tmp_path / "out.jsonl") == 1
+        assert f"[{code}]" in capsys.readouterr().err
+
+    def fail(path):
+        raise PermissionError(13, "no", path)
+
+    monkeypatch.setattr("pipelines.runs.convert.open_input", fail)
+    assert run(monkeypatch, "convert", source, "--to", "jsonl", "--output", tmp_path / "out.jsonl") == 3
+    assert "[input.not_readable]" in capsys.readouterr().err
+
+
+def test_a_bad_sentence_does_not_divide_its_document(tmp_path):
+    lines = ["-DOCSTART- O", "", "Ada B-X", "", "bad", "", "met O", ""]
+    (tmp_path / "d.conll").write_text("\n".join(lines))
+    source = Source("d.conll", lambda path: (tmp_path / path).open("rb"))
+    bad, document = FORMATS["conll"].reader(source, ReadOptions(scheme="IOB2"))
+    assert (bad.place, document.text) == (5, "Ada\nmet")
