@@ -13,7 +13,7 @@ from pipelines.task import Columns
 from schemas.shards import Shard
 
 
-def _no_folder(path: str) -> bool:
+def _never(path: str) -> bool:
     return False
 
 
@@ -28,13 +28,15 @@ class InputData:
         ranges: called with the path, size and kind of a file, the columns of ids and texts, `max_shard_bytes` and
             further arguments; yields the ranges that become shards. Runs in an isolated process.
         is_input: returns whether a folder is an input as a whole, of the kind "folder".
+        is_part: returns whether a file belongs to another one, such as its text, and is not an input.
     """
 
     endings: Mapping[str, str]
     unknown_code: str
     columns_code: str
     ranges: Callable[..., Iterator[Range]]
-    is_input: Callable[[str], bool] = _no_folder
+    is_input: Callable[[str], bool] = _never
+    is_part: Callable[[str], bool] = _never
 
 
 def plan(
@@ -75,13 +77,15 @@ def plan(
             yield from text_shards(folder, ((path, size) for path, size, _ in of_folder), max_shard_bytes, job_digest)
             continue
         for path, size, _ in of_folder:
-            found = True
             kind = "folder" if data.is_input(path) else kind_of(path, data.endings)
-            if kind is None:
-                faults[data.unknown_code].append(path)
-                continue
             given = (kind, columns, max_shard_bytes, *args)
             try:
+                if data.is_part(path):
+                    continue
+                found = True
+                if kind is None:
+                    faults[data.unknown_code].append(path)
+                    continue
                 for shard in file_shards(path, size, job_digest, max_bytes, data.ranges, *given):
                     fits = fits or shard.format != "unreadable"
                     yield shard

@@ -121,8 +121,7 @@ def _parquet_columns(path: Path) -> tuple[bool, bool]:
         names = pq.read_schema(path).names
     except (pa.ArrowException, OSError):
         return True, False  # its reader describes the problem
-    others = "tokens" in names or "entities" in names
-    return not others or set(SENTENCE_KEYS) <= set(names), TAGS in names
+    return set(SENTENCE_KEYS) <= set(names) or not {"entities", TAGS} & set(names), TAGS in names
 
 
 def _check_scheme(path: Path, name: str, scheme: str | None) -> None:

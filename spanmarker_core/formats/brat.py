@@ -22,6 +22,8 @@ from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
 _ENTITY = re.compile(r"T\S*\t(\S+) ([0-9]{1,18} [0-9]{1,18}(?:;[0-9]{1,18} [0-9]{1,18})*)(?:\t.*)?", re.DOTALL)
 
 
+#: File that tells brat which labels there are.
+CONFIGURATION = "annotation.conf"
 DISCONTINUOUS_REMEDY = "To leave such entities out, convert the data: spanmarker convert --flatten longest"
 
 
@@ -119,5 +121,5 @@ def write_brat(documents: Iterable[AnnotatedDocument], open: Opener, options: Wr
         for ending, content in ((".txt", document.text), (".ann", "".join(rows))):
             with open(name + ending) as file:
                 file.write(content.encode())
-    with open("annotation.conf") as file:
+    with open(CONFIGURATION) as file:
         file.write("\n".join(["[entities]", *sorted(labels), "[relations]", "[events]", "[attributes]", ""]).encode())

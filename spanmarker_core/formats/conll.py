@@ -1,13 +1,12 @@
 """CoNLL files: one word per line with its tag. `spanmarker_core.data.conll` describes what is read."""
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from typing import IO
 
 from spanmarker_core.data.conll import COMMENT, DOCUMENT_START, conll_records
-from spanmarker_core.data.records import BadRecord, Sentence, word_problem
+from spanmarker_core.data.records import BadRecord, word_problem
 from spanmarker_core.errors import CoreError
-from spanmarker_core.formats.document import AnnotatedDocument, document_of_words
+from spanmarker_core.formats.document import AnnotatedDocument, joined_documents
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
 from spanmarker_core.formats.words import word_sentences
 from spanmarker_core.text.tag_schemes import TAG_SCHEMES, check_tag_scheme, spans_to_tags
@@ -30,15 +29,7 @@ def read_conll(source: Source, options: ReadOptions) -> Iterator[AnnotatedDocume
     scheme = check_tag_scheme(options.scheme)
     with source.open(source.path) as file:
         records = conll_records(file, scheme, options.token_column, options.tag_column, source.name)
-        for key, members in groupby((record for _, record in records), key=_document_key):
-            if key is None:
-                yield from members  # type: ignore[misc]
-            else:
-                yield document_of_words(members)  # type: ignore[arg-type]
-
-
-def _document_key(record: Sentence | BadRecord) -> str | None:
-    return record.document_id if isinstance(record, Sentence) else None
+        yield from joined_documents(record for _, record in records)
 
 
 def write_conll(documents: Iterable[AnnotatedDocument], file: IO[bytes], options: WriteOptions) -> None:

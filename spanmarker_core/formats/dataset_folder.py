@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from spanmarker_core.data.hf import dataset_records
 from spanmarker_core.data.records import BadRecord, RecordProblem, Sentence, check_entities
-from spanmarker_core.formats.document import AnnotatedDocument, BadRow, document_of_words
+from spanmarker_core.formats.document import AnnotatedDocument, BadRow, joined_documents
 from spanmarker_core.formats.folders import Opener
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
 from spanmarker_core.formats.words import word_sentences
@@ -43,11 +42,7 @@ def read_dataset(source: Source, options: ReadOptions) -> Iterator[AnnotatedDocu
             except RecordProblem as error:
                 yield BadRow(row, str(error))
 
-    for key, members in groupby(checked(), key=lambda each: each.document_id if isinstance(each, Sentence) else None):
-        if key is None:
-            yield from members  # type: ignore[misc]
-        else:
-            yield document_of_words(members)  # type: ignore[arg-type]
+    yield from joined_documents(checked())
 
 
 def write_dataset(documents: Iterable[AnnotatedDocument], open: Opener, options: WriteOptions) -> None:

@@ -1,9 +1,12 @@
 """Recognises the format of a file by its name and its first record."""
 
+from collections.abc import Callable
 from typing import Any
 
 from spanmarker_core.data.records import BadRecord
 from spanmarker_core.errors import CoreError
+from spanmarker_core.formats.brat import CONFIGURATION
+from spanmarker_core.formats.cas import TYPE_SYSTEM
 from spanmarker_core.formats.folders import beside
 from spanmarker_core.formats.json_files import JsonFile
 from spanmarker_core.formats.opening import COMPRESSED
@@ -37,6 +40,21 @@ def format_of(source: Source, options: ReadOptions | None = None) -> str:
         if name.endswith(tuple(ending for ending in each.endings if ending not in _JSON)):
             return each.name
     raise _unknown(source, "its name has no known ending")
+
+
+def is_companion(path: str, exists: Callable[[str], bool]) -> bool:
+    """Return whether a file belongs to another one that is read as a document: its text, or settings of the folder.
+
+    >>> is_companion("in/d1.txt", {"in/d1.ann"}.__contains__), is_companion("in/d2.txt", {"in/d1.ann"}.__contains__)
+    (True, False)
+
+    Args:
+        path: path of the file.
+        exists: returns whether a file exists.
+    """
+    if path.rpartition("/")[2] in (CONFIGURATION, TYPE_SYSTEM):
+        return True
+    return path.lower().endswith(".txt") and any(exists(beside(path, ending)) for ending in (".ann", ".jsonld"))
 
 
 def _of_record(source: Source, record: Any, options: ReadOptions) -> str:

@@ -1,6 +1,6 @@
 """The annotated document that all formats read and write."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from spanmarker_core.data.records import BadRecord, RecordProblem, Sentence, check_annotation, range_problem
@@ -117,6 +117,27 @@ def document_of_words(sentences: Iterable[Sentence]) -> AnnotatedDocument:
         for span in sentence.entities:
             entities.add(AnnotatedEntity(words[span.start][0], words[span.end - 1][1], span.label))
     return AnnotatedDocument(document_id, "\n".join(text), made, sorted(entities, key=entity_order))
+
+
+def joined_documents(
+    records: Iterable[AnnotatedDocument | Sentence | BadRecord],
+) -> Iterator[AnnotatedDocument | BadRecord]:
+    """Yield the documents of consecutive sentences. A bad record doesn't end a document.
+
+    Args:
+        records: sentences, bad records, and documents, which are passed on.
+    """
+    members: list[Sentence] = []
+    for record in records:
+        if not isinstance(record, Sentence):
+            yield record
+            continue
+        if members and members[-1].document_id != record.document_id:
+            yield document_of_words(members)
+            members = []
+        members.append(record)
+    if members:
+        yield document_of_words(members)
 
 
 def check_encodes(what: str, text: str) -> None:

@@ -11,7 +11,6 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
 from typing import Any
 
 from spanmarker_core.data.hf import TAGS, read_tags
@@ -26,7 +25,7 @@ from spanmarker_core.data.records import (
     check_words,
 )
 from spanmarker_core.errors import CoreError
-from spanmarker_core.formats.document import AnnotatedDocument, checked_document, document_of_words
+from spanmarker_core.formats.document import AnnotatedDocument, checked_document, joined_documents
 from spanmarker_core.formats.options import ReadOptions, Source
 from spanmarker_core.text.tag_schemes import TAG_SCHEMES, scheme_called
 
@@ -124,15 +123,7 @@ def documents_of(
             return check_entities(Sentence(made_id, 0, words, distinct))
         return _text_document(record, form, made_id, options)
 
-    for item, members in groupby(parsed(), key=_document_key):
-        if item is None:
-            yield from members  # type: ignore[misc]
-        else:
-            yield document_of_words(members)  # type: ignore[arg-type]
-
-
-def _document_key(item: AnnotatedDocument | Sentence | BadRecord) -> str | None:
-    return item.document_id if isinstance(item, Sentence) else None
+    yield from joined_documents(parsed())
 
 
 def _sentence_ids(record: dict[str, Any], made_id: str, order: DocumentOrder) -> tuple[str, int]:
@@ -145,6 +136,7 @@ def _sentence_ids(record: dict[str, Any], made_id: str, order: DocumentOrder) ->
 
 
 def _text_document(record: Any, form: str, made_id: str, options: ReadOptions) -> AnnotatedDocument:
+    check_keys(record, (), "the record")
     key = options.text_column if form == "documents" or options.text_column in record else "text"
     check_keys(record, (key,), "the record")
     identifier = record.get(options.id_column)

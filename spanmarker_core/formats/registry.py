@@ -67,7 +67,9 @@ FORMATS: dict[str, Format] = {
         Format("parquet", (".parquet",), parquet.read_parquet, None),
         Format("tags", _LINES, json_forms.read_tags, None, **_FLAT),
         Format("datasets", (), dataset_folder.read_dataset, dataset_folder.write_dataset, **_FLAT, folder=True),
-        Format("conll", (".conll", ".iob", ".iob2", ".bio", ".txt"), conll.read_conll, conll.write_conll, **_FLAT),
+        Format(
+            "conll", (".conll", ".iob", ".iob2", ".bio", ".txt", ".tsv"), conll.read_conll, conll.write_conll, **_FLAT
+        ),
         Format("conllu", (".conllu",), conllu.read_conllu, conllu.write_conllu, **_FLAT),
         Format("spacy", (".spacy",), spacy_docs.read_spacy, spacy_docs.write_spacy, extra="spacy"),
         Format("brat", (".ann",), brat.read_brat, brat.write_brat, **_FILES),

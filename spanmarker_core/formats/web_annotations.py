@@ -61,7 +61,8 @@ def _annotation(item: Any, number: int) -> tuple[str | None, tuple[list[tuple[An
     """Return the source of an annotation, and its ranges and label."""
     check_keys(item, ("body", "target"), f"annotation {number}")
     bodies = item["body"] if isinstance(item["body"], list) else [item["body"]]
-    values = [body["value"] if isinstance(body, dict) else body for body in bodies if body and "value" in body]
+    values = [body.get("value") if isinstance(body, dict) else body for body in bodies]
+    values = [value for value in values if isinstance(value, str)]
     if len(values) != 1:
         raise RecordProblem(f"annotation {number} has {len(values)} values in its body, and a label is one")
     targets = item["target"] if isinstance(item["target"], list) else [item["target"]]

@@ -17,11 +17,11 @@ def ranges(document):
 
 
 def test_spacy(memory):
-    import spacy
     from spacy.tokens import DocBin
+    from spacy.vocab import Vocab
 
     memory.write(TEXTS, "spacy")
-    docs = list(DocBin().from_bytes(memory.files["data.spacy"]).get_docs(spacy.blank("xx").vocab))
+    docs = list(DocBin().from_bytes(memory.files["data.spacy"]).get_docs(Vocab()))
     for doc, document in zip(docs, TEXTS, strict=True):
         assert doc.text == document.text
         assert {(span.start_char, span.end_char, span.label_) for span in doc.spans["sc"]} == ranges(document)

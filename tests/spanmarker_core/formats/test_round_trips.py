@@ -1,6 +1,7 @@
 """What is written in a format is read back: identical texts, ranges, labels and ids."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -164,3 +165,16 @@ def test_misaligned_entities_are_counted_whatever_is_chosen(memory):
     kept = memory.write([inside], "conll")
     assert (kept.entities, kept.left_out) == (1, {"misaligned": 1})
     assert "'da'" in kept.examples[0]
+
+
+def test_the_page_says_what_each_format_can_hold():
+    page = (Path(__file__).parents[3] / "docs" / "formats.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
+    assert [row[0].strip("`") for row in rows] == list(FORMATS)
+    for (_, files, text, nested, written, _), form in zip(rows, FORMATS.values(), strict=True):
+        assert all(f"`{ending}`" in files for ending in form.endings)
+        assert ("per document" in files) == form.one_file_per_document
+        assert nested == ("yes" if form.nested else "no")
+        assert written == ("yes" if form.writer else "no")
+        words = form.needs_words and form.name != "conllu"
+        assert text == ("both" if form.name == "parquet" else "words" if words else "exact")
