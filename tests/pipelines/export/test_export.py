@@ -105,6 +105,7 @@ def test_a_changed_or_missing_source_is_refused_or_counted(own, tmp_path):
     assert not (tmp_path / "x").exists()
 
     line.write_bytes(content[:-10] + content[-10:].replace(b" ", b"_"))
+    os.mkfifo(own.folder / "in" / "c1.txt")  # opening it would block
     printed = export(own.output, "jsonl", tmp_path / "x", "--skip-missing")
     found = content_of(documents_at(tmp_path / "x", "jsonl"))
     record = json.loads((tmp_path / "x" / RECORD).read_text())
