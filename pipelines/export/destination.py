@@ -186,7 +186,7 @@ class Destination:
 
     def _publish_record(self, record: dict[str, Any]) -> None:
         values = {"export_version": _VERSION, "format": self._form.name, "one_file": self._one_file, **record}
-        publish_bytes(join(self.url, RECORD), json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n")
+        publish_bytes(join(self.url, RECORD), json.dumps(values, indent=1).encode() + b"\n")
 
     def _previous(self) -> Callable[[str], bool] | None:
         """Return a function that recognises the files of the export in the folder by their names; None if none is."""

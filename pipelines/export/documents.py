@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.errors import PipelineError
 from pipelines.export.output import TaggedOutput
 from pipelines.stages.read import ReadBatch, read
-from pipelines.storage import local_kind, resolve
+from pipelines.storage import join, local_kind, resolve
 from pipelines.storage.fingerprint import content_now
 from pipelines.storage.urls import is_local
 from pipelines.task import Columns
@@ -49,9 +49,10 @@ def check_source(shard: Shard, columns: Columns) -> None:
         PipelineError: `export.source_gone`, `export.source_changed`, `storage.failed`.
     """
     try:
-        fs, path = resolve(shard.source)
-        if is_local(fs) and local_kind(path)[0] == "other":
-            raise FileNotFoundError(path)  # Opening a pipe would block.
+        for path in [join(shard.source, name) for name in shard.files] or [shard.source]:
+            fs, local = resolve(path)
+            if is_local(fs) and local_kind(local)[0] != "file":
+                raise FileNotFoundError(path)  # Opening a pipe would block.
         same = content_now(shard, columns.id, columns.text) == shard.content
     except (FileNotFoundError, NotADirectoryError) as error:
         raise PipelineError("export.source_gone", source=shard.source) from error

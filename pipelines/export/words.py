@@ -89,7 +89,7 @@ class RunWords:
         ]
 
     def _other(self, row: Row, reason: str) -> PipelineError:
-        there = self._identity["sentences"]
+        there = self._identity.get("sentences", "an unknown sentence splitter")
         return PipelineError("export.other_words", document=row["document_id"][:100], reason=reason, sentences=there)
 
 

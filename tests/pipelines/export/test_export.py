@@ -1,10 +1,12 @@
 """What is selected, refused, replaced and left behind."""
 
+import gzip
 import json
 import os
 import shutil
 from functools import partial
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,8 +15,8 @@ import pytest
 from pipelines.export.destination import RECORD
 from pipelines.storage import open_input
 from tests.pipelines.export.conftest import Run
-from tests.pipelines.export.exported import content_of, documents_at, expected, export
-from tests.support.jobs import prepare, rows, write_jsonl
+from tests.pipelines.export.exported import content_of, documents_at, expected, export, records
+from tests.support.jobs import prepare, rows, tag, write_jsonl, write_parquet
 
 
 def files_in(folder) -> dict[str, bytes]:
@@ -103,6 +105,7 @@ def test_a_changed_or_missing_source_is_refused_or_counted(own, tmp_path):
     assert not (tmp_path / "x").exists()
 
     line.write_bytes(content[:-10] + content[-10:].replace(b" ", b"_"))
+    os.mkfifo(own.folder / "in" / "c1.txt")  # opening it would block
     printed = export(own.output, "jsonl", tmp_path / "x", "--skip-missing")
     found = content_of(documents_at(tmp_path / "x", "jsonl"))
     record = json.loads((tmp_path / "x" / RECORD).read_text())
@@ -235,6 +238,51 @@ def test_unknown_formats(flat, tmp_path):
     assert export(flat.output, "xml", tmp_path / "x") == "call.unknown_option"
     assert export(flat.output, "parquet", tmp_path / "x") == "format.not_writable"
     assert export(flat.output, "conll", tmp_path / "x", "--scheme", "IOBES") == "call.unknown_option"
+
+
+@pytest.fixture
+def damaged(tmp_path, tiny_bundle):
+    """A run over a row group that can't be read, the rest of an archive that is cut off, and no Parquet file at all."""
+    run = Run.__new__(Run)
+    run.folder, run.model, run.output, run.options = tmp_path, tiny_bundle, tmp_path / "out", {}
+    table = write_parquet(tmp_path / "in" / "a.parquet", records(30, "row"), row_group_size=10, compression="none")
+    chunk = pq.read_metadata(table).row_group(1).column(1)
+    with open(table, "r+b") as file:
+        file.seek(chunk.dictionary_page_offset or chunk.data_page_offset)
+        file.write(b"\xff" * 40)
+    lost = {"id": "lost", "text": " " * 500_000}  # more than is decompressed at once
+    lines = gzip.compress(write_jsonl(tmp_path / "lines", [*records(100, "line"), lost]).read_bytes(), mtime=0)
+    (tmp_path / "in" / "b.jsonl.gz").write_bytes(lines[:-20])
+    (tmp_path / "in" / "c.parquet").write_bytes(b"PAR1")
+    run.texts = {each["id"]: each["text"] for each in [*records(30, "row"), *records(100, "line")]}
+    run.tag("*")
+    return run
+
+
+def test_damaged_sources(damaged, tmp_path):
+    statuses = [row["status"] for row in rows(damaged.output, "documents") if row["document_id"] is None]
+    assert statuses == ["rejected"] * 10
+    printed = export(damaged.output, "jsonl", tmp_path / "x")
+    found = content_of(documents_at(tmp_path / "x", "jsonl"))
+    assert found == expected(damaged.output, damaged.texts)
+    assert len(found) == 120
+    assert "10 rejected documents" in printed
+
+
+def test_outputs_of_samples_and_outputs_in_stores(flat, tmp_path):
+    inputs = [flat.folder / "in" / name for name in ("a.jsonl", "b.parquet", "c*.txt")]
+    prepare(inputs, tmp_path / "prepared", flat.model)
+    tag([], tmp_path / "out", flat.model, samples=str(tmp_path / "prepared"), decoder="flat.v1")
+    export(tmp_path / "out", "conllu", tmp_path / "x", "--one-file")
+    wanted = expected(flat.output, flat.texts)
+    found = content_of(documents_at(tmp_path / "x", "conllu"))
+    assert found == {name: value for name, value in wanted.items() if value[0].strip()}
+
+    fs, url = fsspec.filesystem("memory"), f"memory://output{tmp_path}"
+    fs.put(f"{flat.output}/", f"/output{tmp_path}/", recursive=True)
+    for output, name in ((url, "store"), (flat.output, "disk")):
+        export(output, "jsonl", tmp_path / name, "--one-file")
+    assert (tmp_path / "store").read_bytes() == (tmp_path / "disk").read_bytes() != b""
 
 
 def test_an_output_without_documents(tmp_path, tiny_bundle):
