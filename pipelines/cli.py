@@ -3,6 +3,7 @@
 import io
 import signal
 import sys
+import warnings
 from types import FrameType
 
 import typer
@@ -10,8 +11,10 @@ import typer
 from pipelines.commands.browse import browse
 from pipelines.commands.card import card
 from pipelines.commands.compare import compare
+from pipelines.commands.convert import convert
 from pipelines.commands.evaluate import evaluate
 from pipelines.commands.experiment import experiment
+from pipelines.commands.export import export
 from pipelines.commands.gate import gate
 from pipelines.commands.import_checkpoint import import_checkpoint
 from pipelines.commands.options import JobCommand
@@ -22,7 +25,7 @@ from pipelines.commands.tag import tag
 from pipelines.commands.train import train
 from pipelines.errors import EXIT_TERMINATED, PipelineError, Terminated, exit_code
 from pipelines.processes.thread_limits import prepare_process
-from spanmarker_core.errors import CodedError
+from spanmarker_core.errors import CodedError, CoreWarning
 
 _EXIT_CODES = (
     "Exit codes: 0 success; 1 error in the job; 2 invalid command line; 3 incomplete, run it again; 4 more rejects "
@@ -39,8 +42,10 @@ app = typer.Typer(
 )
 for over_shards in (tag, prepare):
     app.command(cls=JobCommand, context_settings={"allow_extra_args": True}, epilog=_EXIT_CODES)(over_shards)
-for command in (status, browse, train, evaluate, compare, representations, experiment, import_checkpoint, card):
-    app.command(cls=JobCommand)(command)
+for of_data in (status, browse, export, convert):
+    app.command(cls=JobCommand)(of_data)
+for of_models in (train, evaluate, compare, representations, experiment, import_checkpoint, card):
+    app.command(cls=JobCommand)(of_models)
 app.add_typer(gate, name="gate")
 
 
@@ -54,6 +59,8 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # File names need not be valid UTF-8.
     before = signal.signal(signal.SIGTERM, _terminated)
+    format_before = warnings.formatwarning
+    warnings.formatwarning = _format_warning
     try:
         app()
     except SystemExit as end:  # typer turns every KeyboardInterrupt into this
@@ -71,10 +78,20 @@ def main() -> None:
         _fail(PipelineError("storage.failed", reason=error))
     finally:
         signal.signal(signal.SIGTERM, before)
+        warnings.formatwarning = format_before
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
     raise Terminated
+
+
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Format a warning for users without the line of code that caused it."""
+    if issubclass(category, CoreWarning):
+        return f"spanmarker: {message}\n"
+    return f"{filename}:{lineno}: {category.__name__}: {message}\n"
 
 
 def _fail(error: CodedError) -> None:

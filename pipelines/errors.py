@@ -180,6 +180,29 @@ class PipelineError(CodedError):
         "browse.not_tagged": "{path} contains samples, not entities. Pass the --output folder of `spanmarker tag`.",
         "browse.port_unusable": "cannot use port {port} of 127.0.0.1: {reason}. Choose another --port; 0 selects a "
         "free one.",
+        # export
+        "export.not_tagged": "{path} contains samples, not entities. Pass the --output folder of `spanmarker tag`.",
+        "export.not_finished": "{left:,} of {total:,} shards in {path} are not tagged yet, or some of their files are "
+        "missing or have the wrong size. Run the `spanmarker tag` command that writes there again, to its end.",
+        "export.unplanned": "{path} contains {shards:,} shards of inputs that its last run did not name, so their "
+        "texts cannot be found. Pass --skip-missing to leave them out, or remove them with `spanmarker tag --prune`.",
+        "export.unknown_label": "no entity in {path} has a label that --label names: {labels}. The labels there are: "
+        "{known}.",
+        "export.unknown_document": "{path} has no document with {count:,} of the ids, such as {example!r}. Correct "
+        "--document or --document-file.",
+        "export.source_gone": "{source} is gone, and an output does not hold the texts of its documents. Put the file "
+        "back, or pass --skip-missing to leave out its documents.",
+        "export.source_changed": "{source} has changed since it was tagged. Run the `spanmarker tag` command again, or "
+        "pass --skip-missing to leave out its documents.",
+        "export.mismatch": "{source} does not agree with the rows of shard {shard}: {reason}. Run the `spanmarker tag` "
+        "command again with --force.",
+        "export.other_words": "document {document!r} cannot be split into the words that were tagged: {reason}. The "
+        "run used {sentences}. Install that version and pass the model's bundle with --model, or choose a format of "
+        "texts, such as jsonl.",
+        "export.model_needed": "the words of this output are those of its model's tokenizer ({splitter}). Pass the "
+        "model's bundle with --model, or choose a format of texts, such as jsonl.",
+        "export.other_model": "{path} is not the model of this output: its digest is {here}, and that of the output's "
+        "model is {there}. Pass another --model.",
         # experiments
         "experiment.changed": "{count} runs in {output} started with other inputs or settings:\n{runs}\nAn experiment "
         "never mixes results of different settings: choose another --output, or repeat these "

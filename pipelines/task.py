@@ -134,6 +134,8 @@ class AnnotatedTask(Task):
         splitter: name of the word splitter.
         context: text that a window shows around its sentence.
         scheme: tag scheme of data with tags; None for data without.
+        token_column: CoNLL: column of the words, by number or name; None for the first but for an index.
+        tag_column: CoNLL: column of the tags, by number or name; None for the last.
     """
 
     prefix: tuple[int, ...]
@@ -144,3 +146,5 @@ class AnnotatedTask(Task):
     splitter: str
     context: Context
     scheme: str | None
+    token_column: int | str | None = None
+    tag_column: int | str | None = None

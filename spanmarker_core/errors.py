@@ -106,6 +106,8 @@ class CoreWarning(UserWarning):
         "less accurate. To use the context of the training, remove the context arguments.",
         "context.no_documents": "the model was trained with {trained}, but these sentences have no document_ids, so "
         "each is tagged without context. Pass document_ids.",
+        "data.left_out": "{path}: {count} of {total} entities do not begin and end with words of one sentence and were "
+        "left out, for example {example}. `spanmarker prepare --annotated` lists all of them.",
         "spacy.not_on_tokens": "{count} of {total} entities do not align with spaCy's tokens and {done}. This warning "
         "appears once; the component's `counts` include later entities, and "
         "doc.user_data['spanmarker'] contains every entity with its original offsets.",
@@ -261,17 +263,26 @@ class CoreError(CodedError):
         "labels.overlap": "{scheme} cannot represent the overlapping spans {first} and {second}. Use span lists.",
         "labels.adjacent": "{scheme} cannot separate the adjacent spans {first} and {second} of label {label}. "
         "Use span lists.",
+        # formats
+        "format.unknown": "cannot tell the format of {path}: {reason}. Pass --from with one of: {formats}.",
+        "format.not_writable": "format {format} can be read, but not written. Choose one of: {formats}.",
+        "format.not_installed": "this format requires {library}, which cannot be loaded: {reason}. "
+        "Install it: pip install 'spanmarker-pipelines[{extra}]'.",
+        "format.cannot_hold": "format {format} cannot hold {entity}: {reason}. Choose another format; entities that "
+        "overlap or cross sentences can be left out with --flatten longest or first.",
         # annotated data
         "data.bad_record": "{path}, line {line}: {problem}.",
         "data.bad_row": "{path}, row {row} (from 0): {problem}.",
         "data.bad_dataset": "{path}: {problem}.",
         "data.not_found": "{path} does not exist.",
-        "data.unknown_format": "{path} is not annotated data: expected .jsonl, .parquet, .conll (or .iob, .bio, .txt), "
-        "or a folder saved by `datasets`.",
+        "data.unknown_format": "{path} is not annotated data in a known format (docs/formats.md). Rename it with the "
+        "ending of its format, such as .jsonl, .parquet or .conll, or convert it: spanmarker convert --from FORMAT.",
         "data.scheme_needed": (
             "{path} contains tags, which require a label scheme. Pass --scheme with one of: {schemes}."
         ),
         "data.scheme_mismatch": "{path} contains {holds}, which scheme {scheme} cannot read. Use --scheme: {schemes}.",
+        "data.not_split": "{path} contains texts without words, and only `spanmarker prepare --annotated` can split "
+        "them with {splitter}. Prepare the data, and pass its --output.",
         "data.empty": "{path} contains no sentences.",
         "data.no_entities": "{path} contains no entities to train on or to score.",
         "data.no_common_label": "the data and the model have no label in common: the gold labels are {found}, but the "

@@ -19,6 +19,7 @@ LAYERS = {
         ["text", "architectures"],
         ["windows"],
         ["spans", "data"],
+        ["formats"],
         ["bundle", "default_model"],
         ["models"],
         ["inference"],
@@ -33,7 +34,7 @@ LAYERS = {
         ["storage"],
         ["stages", "output"],
         ["planning", "training_data"],
-        ["shards", "browse"],
+        ["shards", "browse", "export"],
         ["engines"],
         ["jobs"],
         ["report"],
@@ -47,9 +48,10 @@ LAYERS = {
 REEXPORTS = {"pipelines.bundled", "pipelines.beam_transforms"}
 #: Parts whose modules can be imported without torch.
 WITHOUT_TORCH = ["schemas", "spanmarker_core.text", "spanmarker_core.windows", "spanmarker_core.spans"]
-WITHOUT_TORCH += ["spanmarker_core.architectures", "spanmarker_core.data", "pipelines.jobs", "pipelines.output"]
+WITHOUT_TORCH += ["spanmarker_core.architectures", "spanmarker_core.data", "spanmarker_core.formats"]
+WITHOUT_TORCH += ["pipelines.jobs", "pipelines.output"]
 WITHOUT_TORCH += ["pipelines.planning", "pipelines.stages", "pipelines.storage", "pipelines.processes"]
-WITHOUT_TORCH += ["pipelines.shards", "pipelines.commands", "pipelines.browse"]
+WITHOUT_TORCH += ["pipelines.shards", "pipelines.commands", "pipelines.browse", "pipelines.export"]
 
 
 def module_name(path: Path) -> str:

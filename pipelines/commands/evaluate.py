@@ -1,12 +1,21 @@
 """`spanmarker evaluate`: scores a model on annotated sentences."""
 
-from typing import Annotated
+import inspect
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Data, Device, Model, Scheme
+from pipelines.commands.options import Data, Device, Model, Scheme, options_of, with_options
 
 
+def _options() -> list[inspect.Parameter]:
+    from pipelines.jobs.shared import AnnotatedColumns, DocumentColumns
+
+    return options_of(AnnotatedColumns, DocumentColumns, without={"scheme", "id_column", "text_column"})
+
+
+@with_options(_options)
 def evaluate(
     model: Model,
     data: Data,
@@ -33,6 +42,7 @@ def evaluate(
     ] = "auto",
     device: Device = "cpu",
     dtype: Annotated[str, typer.Option(help="float32; bfloat16 or int8, which change scores.")] = "float32",
+    **options: Any,
 ) -> None:
     """Score a model: precision, recall and F1 over all gold entities, micro, macro and per label."""
     from time import monotonic
@@ -47,7 +57,7 @@ def evaluate(
     from spanmarker_core import load
     from spanmarker_core.bundle.config import describe_gate
     from spanmarker_core.bundle.reader import read_info
-    from spanmarker_core.data import read_annotated
+    from spanmarker_core.data import Sentence, read_annotated
     from spanmarker_core.evaluation.evaluate import evaluate as score
     from spanmarker_core.evaluation.report import to_markdown
     from spanmarker_core.evaluation.scores.analysis import Analysis
@@ -57,12 +67,17 @@ def evaluate(
         inputs = [model, data, *([train] if train else [])]
         refuse_foreign(folder, "evaluation", inputs, {PREDICTIONS: is_predictions})
     info = read_info(model)
-    sentences = read_annotated(data, scheme)
+    given = {name: value for name, value in options.items() if value is not None}
+
+    def annotated(path: str) -> Iterator[Sentence]:
+        return read_annotated(path, scheme, splitter=info.config.splitter, **given)
+
+    sentences = annotated(data)
     training = None
     if train is not None:
         if folder is None:
             raise typer.BadParameter("--train requires --report.")
-        training = read_annotated(train, scheme)
+        training = annotated(train)
     tagger = load(model, device, dtype, gate)
     analysis: Analysis | None = None
     began = monotonic()

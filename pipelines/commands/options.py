@@ -16,7 +16,7 @@ Job = Annotated[
 ]
 # Of commands that have no job model.
 Model = Annotated[str, typer.Option(help="Model bundle.")]
-Data = Annotated[str, typer.Option(help="Annotated sentences: .jsonl, CoNLL, or a `datasets` folder.")]
+Data = Annotated[str, typer.Option(help="Annotated data in any format of docs/formats.md.")]
 Scheme = Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 _AFTER = "spanmarker.after"  # key of the words after --
@@ -177,7 +177,8 @@ def _kind(field: "FieldInfo") -> Any:
     """Return the type of an option. Values other than numbers and lists are text, which the job model parses."""
     kind = field.annotation
     if type(None) in get_args(kind):
-        kind = get_args(kind)[0]
+        kind, *others = (each for each in get_args(kind) if each is not type(None))
+        kind = str if others else kind
     if get_origin(kind) in (list, dict):
         return list[str]
     return kind if kind in (bool, int, float) else str

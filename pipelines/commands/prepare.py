@@ -43,7 +43,7 @@ def prepare(
     read: if the inputs change, prepare and tag again. Arguments after -- are passed to Beam.
 
     With --annotated, the input is annotated sentences or documents, and the output is windows with their entities, for
-    spanmarker train --train OUTPUT. Inputs are JSONL, Parquet and CoNLL files and folders saved by datasets.
+    spanmarker train --train OUTPUT. Inputs are files in any format of docs/formats.md, and folders saved by datasets.
     Annotations that cannot be learned are listed, with the reason, in gold_problems/ and summary.json.
     """
     from pipelines.jobs.base import ShardJob

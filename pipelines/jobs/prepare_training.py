@@ -6,18 +6,17 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pipelines.jobs.base import Inputs, ShardJob
-from pipelines.jobs.shared import Scheme
+from pipelines.jobs.shared import AnnotatedColumns
 from spanmarker_core.training.settings import PackingFields
 
 
-class AnnotatedJob(ShardJob, PackingFields):
+class AnnotatedJob(AnnotatedColumns, ShardJob, PackingFields):
     """The job of `spanmarker prepare --annotated`."""
 
     verb = "prepare"
     annotated: Literal[True] = True
     input: Inputs = Field(min_length=1)
     encoder: str = Field(min_length=1, description="Folder of the pretrained encoder.")
-    scheme: Scheme = None
 
     def described(self) -> dict[str, Any]:
         """Return the job for reports and logs, without the values of options that may hold secrets."""

@@ -30,6 +30,26 @@ Scheme = Annotated[str | None, Field(description="Label scheme of tagged data, s
 DEFAULT_ID = "id"
 
 
+class AnnotatedColumns(BaseModel):
+    """Where CoNLL files have their words and tags, and the scheme of tags."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    scheme: Scheme = None
+    # From left to right, so that a number on the command line becomes one.
+    token_column: int | str | None = Field(
+        None,
+        union_mode="left_to_right",
+        description="Column of the words in CoNLL files, by number from 0 or by name.  [default: the first but for an "
+        "index]",
+    )
+    tag_column: int | str | None = Field(
+        None,
+        union_mode="left_to_right",
+        description="Column of the tags in CoNLL files, by number (-1 is the last) or by name.  [default: -1]",
+    )
+
+
 class DocumentColumns(BaseModel):
     """Where documents have their ids and texts, and the language of the texts."""
 

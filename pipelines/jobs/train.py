@@ -5,21 +5,20 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from pipelines.jobs.job_file import named_values
-from pipelines.jobs.shared import CardTexts, Scheme
+from pipelines.jobs.shared import AnnotatedColumns, CardTexts
 from spanmarker_core.training.settings import TrainingFields, TrainingSettings
 
 
-class TrainJob(TrainingFields, CardTexts):
+class TrainJob(AnnotatedColumns, TrainingFields, CardTexts):
     """The job of `spanmarker train`: the settings of the training, its files, and texts for the card."""
 
     train: str = Field(
-        description="Annotated sentences: .jsonl, CoNLL, a `datasets` folder, or the output of `prepare --annotated`."
+        description="Annotated data in any format of docs/formats.md, or the output of `prepare --annotated`."
     )
     dev: str = Field(description="Annotated sentences that choose the best epoch.")
     test: str | None = Field(None, description="Annotated sentences that are scored once at the end.")
     encoder: str = Field(description="Folder of a pretrained encoder.")
     output: str = Field(description="Folder for the bundle; must be empty or not exist.")
-    scheme: Scheme = None
     train_sentences: int | None = Field(
         None, ge=1, description="Use only the first N training sentences.  [default: all]"
     )

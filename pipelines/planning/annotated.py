@@ -4,23 +4,26 @@
 - Sentences, JSONL: at a newline once the shard is large enough, and from there at the next line of another document.
 - Sentences, Parquet: the same with rows.
 - Files that can't be read from the middle are one shard each: compressed JSONL, CoNLL files, folders saved by
-  `datasets`.
+  `datasets`, and files in the formats of other tools (`spanmarker_core.formats`).
 
-The keys or columns of a JSONL or Parquet file determine its form: sentences have `tokens`, documents have a text.
+The keys or columns of a JSONL or Parquet file determine its form: sentences have `tokens`, documents have a text. Files
+with other keys, such as those of annotation tools, or without ids, are read by `spanmarker_core.formats`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipelines.planning.files import Range
 from pipelines.planning.inputs import BadColumns
 from pipelines.planning.plan import InputData, plan
 from pipelines.planning.ranges import Layout, check_columns, file_ranges, is_string
-from pipelines.stages.read_annotated import ENTITIES, columns_of, dataset_content
-from pipelines.storage import ContentIdentity, open_input, resolve
+from pipelines.stages.read_annotated import ENTITIES, columns_of, dataset_content, foreign_content, source_of
+from pipelines.storage import ContentIdentity, exists, open_input, resolve
 from pipelines.storage.urls import is_local
 from pipelines.task import Columns
 from schemas.shards import Shard
@@ -28,10 +31,16 @@ from spanmarker_core.data import CONLL_SUFFIXES
 from spanmarker_core.data.hf import dataset_records, is_dataset_folder
 from spanmarker_core.data.jsonl import SENTENCE_KEYS
 from spanmarker_core.errors import CoreError
+from spanmarker_core.formats.detect import format_of, is_companion
+from spanmarker_core.formats.json_files import JsonFile
+from spanmarker_core.formats.opening import COMPRESSED, damage_as_errors, decompressed
+from spanmarker_core.formats.options import ReadOptions
+from spanmarker_core.formats.registry import FORMATS
 from spanmarker_core.text.tag_schemes import TAG_SCHEMES, check_tag_scheme
 
-#: File name ending -> kind of the file, part of a shard's format; see `pipelines.stages.read_annotated`.
-KINDS = {
+#: File name ending -> kind of our own files and of CoNLL, part of a shard's format; see
+#: `pipelines.stages.read_annotated`.
+_OUR_KINDS = {
     ".parquet": "parquet",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -40,8 +49,15 @@ KINDS = {
     **dict.fromkeys(CONLL_SUFFIXES, "conll"),
 }
 
+_OTHER_ENDINGS = [*(ending for each in FORMATS.values() for ending in each.endings), *COMPRESSED]
+#: File name ending -> kind of any annotated file.
+KINDS = _OUR_KINDS | {ending: "other" for ending in _OTHER_ENDINGS if ending not in _OUR_KINDS}
+
 #: Formats of shards with tags; the others hold spans.
-_TAGGED = ("sentences.conll", "sentences.dataset")
+_TAGGED = ("sentences.conll", "sentences.dataset", "formats.tags", "formats.conll", "formats.conllu", "formats.parquet")
+
+#: Formats of files whose form is one of our own.
+_OUR_FORMS = ("formats.jsonl", "formats.sentences", "formats.parquet")
 
 
 def plan_annotated(patterns: Iterable[str], *, scheme: str | None, **options: Any) -> Iterator[Shard]:
@@ -67,6 +83,10 @@ def plan_annotated(patterns: Iterable[str], *, scheme: str | None, **options: An
 
 def _kind_of(path: str) -> str | None:
     return next((kind for ending, kind in KINDS.items() if path.lower().endswith(ending)), None)
+
+
+def _is_part(path: str) -> bool:
+    return is_companion(path, exists)
 
 
 def _is_dataset(folder: str) -> bool:
@@ -95,9 +115,58 @@ def _ranges(
         check_tag_scheme(scheme)
         with open_input(path) as file:
             yield "sentences.conll", 0, size, size, ContentIdentity(path, file).of([(0, size)])
+    elif kind == "other":
+        yield _foreign(path, size, columns, scheme)
     else:
         possible = (columns.id, columns.text, *SENTENCE_KEYS, ENTITIES)
-        yield from file_ranges(path, size, kind, possible, layout_of, max_shard_bytes)
+        try:
+            yield from file_ranges(path, size, kind, possible, layout_of, max_shard_bytes)
+        except BadColumns:
+            foreign = None
+            with suppress(BadColumns):
+                foreign = _foreign(path, size, columns, scheme)
+            if foreign is None or (foreign[0] in _OUR_FORMS and not _lacks_only_ids(path, columns)):
+                raise
+            yield foreign
+
+
+def _foreign(path: str, size: int, columns: Columns, scheme: str | None) -> Range:
+    """Return the range of a file in the format of another tool, which is all of it.
+
+    Raises:
+        BadColumns: its format is unknown.
+        CoreError: `data.scheme_needed`.
+    """
+    options = ReadOptions(scheme, id_column=columns.id, text_column=columns.text)
+    source = source_of(path)
+    try:
+        with damage_as_errors(path):
+            name = format_of(source, options)
+        if name == "parquet":
+            next(FORMATS[name].reader(source, options), None)  # finds out whether it has the columns
+    except CoreError as error:
+        if error.code == "data.scheme_needed":
+            raise
+        raise BadColumns(str(error.values.get("reason", error))) from error
+    if name in ("tags", "conll") and scheme not in TAG_SCHEMES:
+        raise CoreError("data.scheme_needed", path=path, schemes=", ".join(TAG_SCHEMES))
+    return f"formats.{name}", 0, size, size, foreign_content(path)
+
+
+def _lacks_only_ids(path: str, columns: Columns) -> bool:
+    """Return whether a file of our own forms was refused only because it has no ids, which are optional.
+
+    A column of ids that the user named must be there.
+    """
+    with open_input(path) as file:
+        if path.lower().endswith(".parquet"):
+            names = set(pq.read_schema(file).names)
+        else:
+            record = next(iter(JsonFile(decompressed(file, path))), (0, None))[1]
+            names = set(record) if isinstance(record, dict) else set()
+    if "tokens" in names:
+        return columns.text not in names and not {"document_id", "sentence_id"} & names
+    return columns.id == "id" and columns.id not in names
 
 
 def _form(names: list[str], text_column: str) -> str:
@@ -147,4 +216,6 @@ _TYPES: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
     "sentences": (_is_id, pa.types.is_integer, _are_words, _are_entities),
 }
 
-_ANNOTATED = InputData(tuple(KINDS), _kind_of, "input.not_annotated", "input.bad_annotated", _ranges, _is_dataset)
+_ANNOTATED = InputData(
+    tuple(KINDS), _kind_of, "input.not_annotated", "input.bad_annotated", _ranges, _is_dataset, _is_part
+)

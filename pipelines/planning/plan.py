@@ -14,7 +14,7 @@ from pipelines.task import Columns
 from schemas.shards import Shard
 
 
-def _no_folder(path: str) -> bool:
+def _never(path: str) -> bool:
     return False
 
 
@@ -30,6 +30,7 @@ class InputData:
         ranges: called with the path, size and kind of a file, the columns of ids and texts, `max_shard_bytes` and
             further arguments; yields the ranges that become shards. Runs in an isolated process.
         is_input: returns whether a folder is an input as a whole, of the kind "folder".
+        is_part: returns whether a file belongs to another one, such as its text, and is not an input.
     """
 
     endings: Collection[str]
@@ -37,7 +38,8 @@ class InputData:
     unknown_code: str
     columns_code: str
     ranges: Callable[..., Iterator[Range]]
-    is_input: Callable[[str], bool] = _no_folder
+    is_input: Callable[[str], bool] = _never
+    is_part: Callable[[str], bool] = _never
 
 
 def plan(
@@ -85,6 +87,8 @@ def plan(
             yield from text_shards(folder, str(kind), sizes, max_shard_bytes, job_digest)
             continue
         for path, size, kind, _, problem in of_folder:
+            if data.is_part(path):
+                continue
             kind = "folder" if data.is_input(path) else kind
             if kind is None and many and path.rpartition("/")[2].startswith("_"):
                 continue  # A shell's `*` matches the marker files of other programs too.

@@ -36,10 +36,13 @@ class PlannedTrainingData:
         self._packer = _read_packer(job)
         # One identity for all aliases of a scheme
         self._scheme = scheme_called(job.scheme) if job.scheme is not None else None
+        columns = {"token_column": job.token_column, "tag_column": job.tag_column}
         self.identity = {
             **packing_identity(self._packer, self._context),
             **job.read_values(),
             "scheme": str(self._scheme),
+            # Left out if not given, as in outputs of versions without these options
+            **{name: str(value) for name, value in columns.items() if value is not None},
             **{f"schema.{table.name}": str(table.version) for table in TRAINING_TABLES},
         }
 
@@ -88,6 +91,8 @@ class PlannedTrainingData:
             splitter=packer.splitter,
             context=self._context,
             scheme=self._scheme,
+            token_column=self._job.token_column,
+            tag_column=self._job.tag_column,
         )
 
     def end(self, output: str, planned: DigestSet) -> None:

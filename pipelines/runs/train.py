@@ -1,6 +1,6 @@
 """Driver of `spanmarker train`: reads the data, trains and writes the bundle."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,11 @@ def run_training(job: TrainJob, console: Console) -> TrainingResult:
     sentences, settings = _training_data(job, say)
     result = train(
         sentences,
-        list(read_annotated(job.dev, job.scheme)),
+        list(_annotated(job, job.dev)),
         job.encoder,
         job.output,
         settings,
-        test_sentences=list(read_annotated(job.test, job.scheme)) if job.test else (),
+        test_sentences=list(_annotated(job, job.test)) if job.test else (),
         facts=job.facts(),
         log=say,
     )
@@ -50,13 +50,24 @@ def run_training(job: TrainJob, console: Console) -> TrainingResult:
     return result
 
 
+def _annotated(job: TrainJob, path: str) -> Iterator[Sentence]:
+    return read_annotated(
+        path,
+        job.scheme,
+        token_column=job.token_column,
+        tag_column=job.tag_column,
+        language=(job.language or "en").split(",")[0].strip(),
+        splitter=job.splitter,
+    )
+
+
 def _training_data(
     job: TrainJob, say: Callable[[str], None]
 ) -> tuple[list[Sentence] | TrainingWindows, TrainingSettings]:
     """Return the data and the settings. Packing settings that the job leaves open come from prepared windows."""
     if not is_prepared(job.train):
         settings = job.settings()
-        return list(islice(read_annotated(job.train, job.scheme), job.train_sentences)), settings
+        return list(islice(_annotated(job, job.train), job.train_sentences)), settings
     if job.train_sentences is not None:
         raise PipelineError(
             "job.invalid", problems="  train_sentences: prepared windows are always used in full: remove it"

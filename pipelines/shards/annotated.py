@@ -22,7 +22,7 @@ from pipelines.shards.document_batch import DocumentBatch, PackedBatch
 from pipelines.shards.model import Packing
 from pipelines.shards.runner import ShardWork, Writers
 from pipelines.shards.stats import ShardStats
-from pipelines.stages.align import Aligned, AnnotatedDocument, align, problem, with_gold
+from pipelines.stages.align import Aligned, GoldDocument, align, problem, with_gold
 from pipelines.stages.languages import with_languages
 from pipelines.stages.pack import Encoded, encode, encode_words, pack_runs
 from pipelines.stages.read import INPUTS
@@ -67,19 +67,19 @@ class AnnotatedShard(ShardWork[_AnnotatedDocuments]):
         """Yield the documents of the shard in bounded batches."""
         return read_annotated(self.shard, self.task, records)
 
-    def inputs(self, documents: list[AnnotatedDocument]) -> pa.RecordBatch:
+    def inputs(self, documents: list[GoldDocument]) -> pa.RecordBatch:
         """Return documents as INPUTS rows."""
         return _inputs(documents)
 
     @staticmethod
-    def try_documents(documents: list[AnnotatedDocument], task: AnnotatedTask, model: Packing) -> Iterator[str]:
+    def try_documents(documents: list[GoldDocument], task: AnnotatedTask, model: Packing) -> Iterator[str]:
         """Process documents in the same way as the work, and discard the result."""
         yield "pack"
         group = _encode(documents, task, model, ShardStats())
         for chunk in pack_runs(group.encoded, model.packer, model.context):
             with_gold(chunk.samples, group.encoded, group.aligned.gold, task.entity_max_length)
 
-    def encode(self, documents: list[AnnotatedDocument]) -> tuple[_AnnotatedDocuments, Encoded]:
+    def encode(self, documents: list[GoldDocument]) -> tuple[_AnnotatedDocuments, Encoded]:
         """Split and encode documents, and align their annotations."""
         group = _encode(documents, self.task, self.packing, self.stats)
         return group, group.encoded
@@ -122,7 +122,7 @@ class AnnotatedShard(ShardWork[_AnnotatedDocuments]):
 
 
 def _encode(
-    documents: list[AnnotatedDocument], task: AnnotatedTask, packing: Packing, stats: ShardStats
+    documents: list[GoldDocument], task: AnnotatedTask, packing: Packing, stats: ShardStats
 ) -> _AnnotatedDocuments:
     """Return documents with their sentences encoded and their annotations aligned."""
     inputs = _inputs(documents)
@@ -144,7 +144,7 @@ def _encode(
     return group
 
 
-def _inputs(documents: list[AnnotatedDocument]) -> pa.RecordBatch:
+def _inputs(documents: list[GoldDocument]) -> pa.RecordBatch:
     rows: list[dict[str, Any]] = [
         {
             "document_id": document.document_id,
@@ -157,7 +157,7 @@ def _inputs(documents: list[AnnotatedDocument]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=INPUTS)
 
 
-def _sentence_rows(documents: list[AnnotatedDocument]) -> pa.RecordBatch:
+def _sentence_rows(documents: list[GoldDocument]) -> pa.RecordBatch:
     """Return the SENTENCES rows of documents that are given as words."""
     rows = []
     for document in documents:

@@ -76,6 +76,7 @@ class ShardWork(ABC, Generic[Documents]):
             "run": task.job,
             "shard": shard.name,
             "code_version": CODE_VERSION,
+            "splitter": packing.packer.splitter,  # of the words that `word_start` and `word_end` count
         }
 
     @abstractmethod

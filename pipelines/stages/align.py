@@ -18,6 +18,7 @@ from schemas import ANNOTATED_SAMPLES
 from spanmarker_core.arrays.ragged import ragged_offsets
 from spanmarker_core.data.records import Sentence, Span, range_problem
 from spanmarker_core.spans.candidates import count_candidates, place_entities
+from spanmarker_core.text.alignment import words_of_range
 from spanmarker_core.windows.packer import Windows
 
 #: Characters kept of an annotation's text.
@@ -25,7 +26,7 @@ _TEXT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class AnnotatedDocument:
+class GoldDocument:
     """A document with its annotations as read.
 
     Attributes:
@@ -83,7 +84,7 @@ class _Misfit(Exception):
     """The reason why an annotation does not match the words of a sentence: a code of GOLD_PROBLEMS and a message."""
 
 
-def align(documents: Sequence[AnnotatedDocument], encoded: Encoded, entity_max_length: int) -> Aligned:
+def align(documents: Sequence[GoldDocument], encoded: Encoded, entity_max_length: int) -> Aligned:
     """Align annotations with words.
 
     An annotation of characters has to begin at the first character of a word and end at the last character of a word.
@@ -117,7 +118,7 @@ class _Words:
         self.next_row = 0
         self.document_ids = rows["document_id"].to_pylist()
 
-    def align(self, document: AnnotatedDocument, entity_max_length: int) -> Aligned:
+    def align(self, document: GoldDocument, entity_max_length: int) -> Aligned:
         """Align the annotations of the next document."""
         row_start = row_end = self.next_row
         while row_end < len(self.document_ids) and self.document_ids[row_end] == document.document_id:
@@ -164,14 +165,12 @@ class _Words:
         if row >= row_start and span.start < self.char_ends[row]:
             record["sentence_id"] = self.sentence_ids[row]
         low, high = int(self.offsets[row_start]), int(self.offsets[row_end])
-        # The first word that ends after the range's start, and the last word that begins before its end. An empty word,
-        # which some tokenizers produce, is neither.
-        first = low + int(np.searchsorted(self.ends[low:high], span.start, "right"))
-        last = low + int(np.searchsorted(self.starts[low:high], span.end, "left")) - 1
+        found = words_of_range(self.starts[low:high], self.ends[low:high], span.start, span.end)
+        first, last = low + found.first, low + found.last
         faults = []
-        if first == high or self.starts[first] != span.start:
+        if not found.begins:
             faults.append(f"begins {self._where(text, span.start, first, high)}")
-        if last < low or self.ends[last] != span.end:
+        if not found.ends:
             faults.append(f"ends {self._where(text, span.end, last, high)}")
         if faults:
             raise _Misfit("misaligned", f"it {' and '.join(faults)}: move its start and end to word boundaries")
@@ -187,7 +186,7 @@ class _Words:
     def _row(self, place: int) -> int:
         return int(np.searchsorted(self.offsets, place, "right")) - 1
 
-    def _sentences(self, document: AnnotatedDocument, row_start: int, row_end: int) -> list[Sentence]:
+    def _sentences(self, document: GoldDocument, row_start: int, row_end: int) -> list[Sentence]:
         """Return the sentences of rows, without entities."""
         if document.sentences is not None:
             return [Sentence(s.document_id, s.sentence_id, s.words, []) for s in document.sentences]
@@ -200,7 +199,7 @@ class _Words:
         return made
 
 
-def _annotations(document: AnnotatedDocument, row_start: int) -> list[tuple[dict[str, Any], int | None, Span]]:
+def _annotations(document: GoldDocument, row_start: int) -> list[tuple[dict[str, Any], int | None, Span]]:
     """Return (record, row of the sentence or None, range) per annotation; the record is that of `GoldEntity`."""
 
     def record(span: Span, source_row: int, unit: str, text: str) -> dict[str, Any]:

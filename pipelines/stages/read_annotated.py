@@ -2,7 +2,8 @@
 
 Formats of shards, in `Shard.format`: `FORM.KIND`, where FORM is `documents` (a text with ranges of its characters) or
 `sentences` (words with ranges of words; the sentences of a document are next to each other) and KIND is `parquet`,
-`jsonl`, `jsonl.gz` or `jsonl.zst`; `sentences.conll`; `sentences.dataset`, a folder saved by `datasets`; `unreadable`.
+`jsonl`, `jsonl.gz` or `jsonl.zst`; `sentences.conll`; `sentences.dataset`, a folder saved by `datasets`;
+`formats.NAME`, a whole file in a format of `spanmarker_core.formats`; `unreadable`.
 
 An invalid record costs only itself: a document is kept without its invalid sentences. The alignment of ranges is not
 checked here, so a record with a misaligned annotation is valid.
@@ -17,19 +18,26 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.stages.align import AnnotatedDocument
+from pipelines.stages.align import GoldDocument
 from pipelines.stages.lines import json_lines
 from pipelines.stages.read import check_record, read_nothing
 from pipelines.stages.records import MAX_BATCH_BYTES, MAX_BATCH_DOCUMENTS, Record, Reject, raw_head
 from pipelines.stages.row_groups import parquet_rows
-from pipelines.storage import open_input
+from pipelines.storage import exists, open_input
 from pipelines.storage.fingerprint import content_now, text_content
 from pipelines.task import AnnotatedTask, Columns
 from schemas.shards import Shard
 from spanmarker_core.data.conll import conll_records
 from spanmarker_core.data.hf import dataset_records
 from spanmarker_core.data.jsonl import SENTENCE_KEYS, parse_entities, sentence_of
-from spanmarker_core.data.records import BadRecord, DocumentOrder, RecordProblem, Sentence
+from spanmarker_core.data.records import BadRecord, DocumentOrder, RecordProblem, Sentence, Span
+from spanmarker_core.errors import CoreError
+from spanmarker_core.formats.document import AnnotatedDocument
+from spanmarker_core.formats.folders import beside
+from spanmarker_core.formats.opening import damage_as_errors, decompressed
+from spanmarker_core.formats.options import ReadOptions, Source
+from spanmarker_core.formats.registry import FORMATS, Reader
+from spanmarker_core.formats.words import word_sentences
 
 ENTITIES = "entities"
 
@@ -47,7 +55,7 @@ class AnnotatedBatch:
         rejects: rejects, in the order of the source.
     """
 
-    documents: list[AnnotatedDocument] = field(default_factory=list)
+    documents: list[GoldDocument] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
 
 
@@ -113,6 +121,8 @@ def content_of(shard: Shard, columns: Columns) -> str:
     form, _, kind = shard.format.partition(".")
     if kind == "dataset":
         return dataset_content(shard.source)
+    if form == "formats":
+        return foreign_content(shard.source)
     return content_now(replace(shard, format=kind), *columns_of(form, columns))
 
 
@@ -125,12 +135,35 @@ def dataset_content(folder: str) -> str:
     return text_content(os.path.join(folder, name) for name in sorted(os.listdir(folder)))
 
 
+def foreign_content(path: str) -> str:
+    """Return the identity of a file in the format of another tool, and of the file that holds its text.
+
+    Args:
+        path: a path or URL.
+    """
+    text = beside(path, ".txt")
+    has_text = path.lower().endswith((".ann", ".jsonld")) and exists(text)
+    return text_content([path, *([text] if has_text else [])])
+
+
+def source_of(path: str) -> Source:
+    """Return a file for a reader of `spanmarker_core.formats`.
+
+    Args:
+        path: a path or URL.
+    """
+    name = path.rpartition("/")[2]
+    return Source(path, lambda each: decompressed(open_input(each), each), name.partition(".")[0] or name)
+
+
 def _documents(
     shard: Shard, task: AnnotatedTask, records: Callable[..., Iterator[Any]]
-) -> Iterator[AnnotatedDocument | Reject]:
+) -> Iterator[GoldDocument | Reject]:
     form, _, kind = shard.format.partition(".")
     if not kind:
         yield from read_nothing(shard)
+    elif form == "formats":
+        yield from records(shard, _foreign, task)
     elif form == "documents":
         seen: set[str] = set()
         for item in records(shard, _values, columns_of(form, task.columns)):
@@ -165,7 +198,7 @@ def _rows(source: str, first: int, rows: pa.RecordBatch) -> Iterator[_Values | R
         yield first + place, None, values
 
 
-def _document(source: str, item: _Values, task: AnnotatedTask, seen: set[str]) -> AnnotatedDocument | Reject:
+def _document(source: str, item: _Values, task: AnnotatedTask, seen: set[str]) -> GoldDocument | Reject:
     place, raw, values = item
     if not isinstance(values, dict):
         return _reject(source, place, "broken_json", f"it is a {type(values).__name__}, not an object", raw, 1)
@@ -177,10 +210,41 @@ def _document(source: str, item: _Values, task: AnnotatedTask, seen: set[str]) -
         return checked
     record, _ = checked
     try:
-        return AnnotatedDocument(record.document_id, source, place, record.text, parse_entities(values[ENTITIES]))
+        return GoldDocument(record.document_id, source, place, record.text, parse_entities(values[ENTITIES]))
     except RecordProblem as error:
         rejected = _reject(source, place, "bad_annotation", str(error), raw, 1)
         return replace(rejected, document_id=record.document_id, n_characters=len(record.text))
+
+
+def _foreign(shard: Shard, task: AnnotatedTask) -> Iterator[GoldDocument | Reject]:
+    """Yield the documents of a file in the format of another tool. Texts are split again, as those to tag will be."""
+    name, seen = shard.format.partition(".")[2], set[str]()
+    columns = (task.token_column, task.tag_column, task.columns.id, task.columns.text)
+    options = ReadOptions(task.scheme, *columns, "longest")
+    of_words = FORMATS[name].needs_words or name == "parquet"
+    try:
+        for place, document in enumerate(_undamaged(shard.source, FORMATS[name].reader, options)):
+            if isinstance(document, BadRecord):
+                yield _reject(shard.source, document.place, "bad_annotation", document.problem, None, 1)
+                continue
+            checked = check_record(Record(shard.source, place, document.document_id, document.text, None), seen)
+            if isinstance(checked, Reject):
+                yield checked
+            elif of_words and document.sentences is not None:
+                sentences, _ = word_sentences(document)
+                rows = [place] * len(sentences)
+                text = "\n".join(" ".join(sentence.words) for sentence in sentences)
+                yield GoldDocument(document.document_id, shard.source, place, text, [], sentences, rows)
+            else:
+                entities = [Span(each.char_start, each.char_end, each.label) for each in document.entities]
+                yield GoldDocument(document.document_id, shard.source, place, document.text, entities)
+    except CoreError as error:
+        yield _reject(shard.source, 0, "damaged_file", str(error), None)
+
+
+def _undamaged(path: str, read: Reader, options: ReadOptions) -> Iterator[AnnotatedDocument | BadRecord]:
+    with damage_as_errors(path):
+        yield from read(source_of(path), options)
 
 
 def _sentences(shard: Shard, records: Iterable[_Values | Reject]) -> Iterator[_Placed | Reject]:
@@ -200,7 +264,7 @@ def _sentences(shard: Shard, records: Iterable[_Values | Reject]) -> Iterator[_P
 
 def _conll(shard: Shard, task: AnnotatedTask) -> Iterator[_Placed | Reject]:
     with open_input(shard.source) as file:
-        yield from _checked(shard.source, conll_records(file, str(task.scheme)))
+        yield from _checked(shard.source, conll_records(file, str(task.scheme), task.token_column, task.tag_column))
 
 
 def _dataset(shard: Shard, task: AnnotatedTask) -> Iterator[_Placed | Reject]:
@@ -215,7 +279,7 @@ def _checked(source: str, records: Iterable[tuple[int, Sentence | BadRecord]]) -
             yield place, record
 
 
-def _joined(source: str, records: Iterator[_Placed | Reject]) -> Iterator[AnnotatedDocument | Reject]:
+def _joined(source: str, records: Iterator[_Placed | Reject]) -> Iterator[GoldDocument | Reject]:
     """Yield documents made of consecutive sentences, and rejects in between."""
     held: list[Reject] = []
 
@@ -231,7 +295,7 @@ def _joined(source: str, records: Iterator[_Placed | Reject]) -> Iterator[Annota
         text = "\n".join(" ".join(sentence.words) for sentence in sentences)
         yield from held
         held.clear()
-        yield AnnotatedDocument(document_id, source, places[0], text, [], list(sentences), list(places))
+        yield GoldDocument(document_id, source, places[0], text, [], list(sentences), list(places))
     yield from held
 
 

@@ -5,39 +5,51 @@
     Ada      NNP  I-NP  B-PER
     met      VBD  I-VP  O
 
-- Columns are separated by any run of blanks and tabs; each line has as many columns as the first one.
+- Columns are separated by tabs if the first word's line has any, so that words and labels may hold blanks, and
+  otherwise by any run of blanks and tabs. Each line has as many columns as the first one.
+- A first column that counts 1, 2, 3, ... in each sentence is an index (GermEval, CoNLL-U); the words are in the second.
 - A line of only blanks and tabs ends a sentence, and so does `-DOCSTART-`.
 - `-DOCSTART-` begins a document and is never a word. Documents are doc-0, doc-1, ... in file order. If a
   file does not begin with `-DOCSTART-`, its documents are unknown: each sentence is its own document, so
   that no sentence gets an unrelated one as context. A later `-DOCSTART-` in such a file is an error.
-- A line that begins with `# id ` at the start of a sentence is a comment (MultiCoNER); any other `#` is a word.
+- At the start of a sentence, the comments of several dialects are ignored: `# id ` (MultiCoNER), `# key = value` and
+  `# newdoc` (CoNLL-U), `#` and an address (GermEval), `#begin document` (CoNLL-2012). Any other `#` is a word.
 - Line ends are LF or CRLF and are never part of a tag.
 """
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from spanmarker_core.data.lines import numbered_lines
 from spanmarker_core.data.records import BadRecord, Sentence, word_problem
 from spanmarker_core.errors import CoreError
-from spanmarker_core.text.tag_schemes import check_tag_scheme, tags_to_spans
+from spanmarker_core.text.tag_schemes import check_tag_scheme, schemes_of, tags_to_spans
 
 DOCUMENT_START = "-DOCSTART-"
-COMMENT_START = "# id "
+COMMENT = re.compile(r"#[ \t]+(?:id |https?://|newdoc\b|newpar\b|[\w.:\[\]-]+[ \t]*=)|#(?:begin|end) document\b")
+#: Columns of CoNLL-U, by which a file of ten columns may be addressed.
+CONLLU_COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 
-_SEPARATOR = re.compile(r"[ \t]+")
+_GLOBAL_COLUMNS = re.compile(r"#[ \t]*global\.columns[ \t]*=[ \t]*(.*)")
+_SEPARATOR, _TABS = re.compile(r"[ \t]+"), re.compile(r"\t+")
 _BLANK = " \t"
+#: Sentences of one word, which look alike with and without an index, to read before the first column is judged.
+_UNDECIDED = 100
 
 
-def read_conll(path: str | Path, scheme: str, *, token_column: int = 0, tag_column: int = -1) -> Iterator[Sentence]:
+def read_conll(
+    path: str | Path, scheme: str, *, token_column: int | str | None = None, tag_column: int | str | None = None
+) -> Iterator[Sentence]:
     """Read a CoNLL file sentence by sentence.
 
     Args:
         path: the file.
         scheme: a tag scheme, followed strictly.
-        token_column: column of the token, from 0, or from -1 backwards.
-        tag_column: column of the tag, counted in the same way.
+        token_column: column of the token, from 0, or from -1 backwards, or by the name that `# global.columns` or
+            CoNLL-U gives it; None for the first column that is not an index.
+        tag_column: column of the tag, counted or named in the same way; None for the last one.
 
     Raises:
         CoreError: at once, `call.unknown_option` for an unknown scheme or one without tags; while reading,
@@ -46,7 +58,7 @@ def read_conll(path: str | Path, scheme: str, *, token_column: int = 0, tag_colu
     return _read(Path(path), check_tag_scheme(scheme), token_column, tag_column)
 
 
-def _read(path: Path, scheme: str, token_column: int, tag_column: int) -> Iterator[Sentence]:
+def _read(path: Path, scheme: str, token_column: int | str | None, tag_column: int | str | None) -> Iterator[Sentence]:
     with path.open("rb") as file:
         for _, record in conll_records(file, scheme, token_column, tag_column):
             if isinstance(record, BadRecord):
@@ -55,7 +67,11 @@ def _read(path: Path, scheme: str, token_column: int, tag_column: int) -> Iterat
 
 
 def conll_records(
-    file: Iterable[bytes], scheme: str, token_column: int = 0, tag_column: int = -1
+    file: Iterable[bytes],
+    scheme: str,
+    token_column: int | str | None = None,
+    tag_column: int | str | None = None,
+    name: str = "doc",
 ) -> Iterator[tuple[int, Sentence | BadRecord]]:
     """Yield (first line from 1, sentence or `BadRecord`) for each sentence of a file.
 
@@ -64,11 +80,16 @@ def conll_records(
     Args:
         file: the lines of the file, with their line ends.
         scheme: name of a scheme of `TAG_SCHEMES`.
-        token_column: column of the token, from 0, or from -1 backwards.
-        tag_column: column of the tag, counted in the same way.
+        token_column: column of the token; see `read_conll`.
+        tag_column: column of the tag.
+        name: beginning of the ids of documents; their number follows.
     """
     document, sentence_id, has_documents = -1, 0, False
-    for start_line, rows in _blocks(file, token_column, tag_column):
+    names: list[str] = []
+    blocks, indexed = _blocks(file, names), False
+    if token_column is None:
+        blocks, indexed = _without_index(blocks)
+    for start_line, rows in blocks:
         if rows is None:
             if document >= 0 and not has_documents:
                 problem = f"{DOCUMENT_START} in a file that does not begin with it: add one before the first word"
@@ -82,38 +103,100 @@ def conll_records(
         if isinstance(rows, BadRecord):
             yield start_line, rows
         else:
-            yield start_line, _sentence(f"doc-{document}", sentence_id, rows, scheme, start_line)
+            token = int(indexed) if token_column is None else token_column
+            pairs = _pairs(rows, token, -1 if tag_column is None else tag_column, names, start_line, indexed)
+            if isinstance(pairs, BadRecord):
+                yield start_line, pairs
+            else:
+                yield start_line, _sentence(f"{name}-{document}", sentence_id, pairs, scheme, start_line)
         sentence_id += 1
 
 
-_Rows = list[tuple[str, str]]  # (token, tag) of the lines of a sentence, which are consecutive in the file
+def _without_index(blocks: Iterator["_Block"]) -> tuple[Iterator["_Block"], bool]:
+    """Return the blocks, and whether their first column is an index."""
+    held: list[_Block] = []
+    indexed = False
+    for block in blocks:
+        held.append(block)
+        rows = block[1]
+        if isinstance(rows, list):
+            # A tag, a token and an index make three columns.
+            indexed = len(rows[0]) > 2 and all(row[0] == str(number) for number, row in enumerate(rows, start=1))
+            if not indexed or len(rows) > 1 or len(held) == _UNDECIDED:
+                break
+    return chain(held, blocks), indexed
 
 
-def _blocks(
-    file: Iterable[bytes], token_column: int, tag_column: int
-) -> Iterator[tuple[int, _Rows | BadRecord | None]]:
-    """Yield (first line, rows or their first error) for each sentence and (line, None) for each start of a document."""
+def _pairs(
+    rows: "_Rows", token: int | str, tag: int | str, names: list[str], start_line: int, indexed: bool
+) -> list[tuple[str, str]] | BadRecord:
+    """Return the (token, tag) of each row."""
+    n_columns = len(rows[0])
+    names = names or (list(CONLLU_COLUMNS) if n_columns == len(CONLLU_COLUMNS) else [])
+    chosen = []
+    for option, column in (("token_column", token), ("tag_column", tag)):
+        if isinstance(column, str) and column.removeprefix("-").isdecimal():
+            column = int(column)
+        if isinstance(column, str):
+            if column not in names[:n_columns]:
+                known = ", ".join(names) or "none"
+                return BadRecord(start_line, f"no column is named {column} ({option}); named columns: {known}")
+            column = names.index(column)
+        if not -n_columns <= column < n_columns:
+            return BadRecord(start_line, f"it has {n_columns} columns, so none is {option} {column}")
+        chosen.append(column % n_columns)
+    first, second = chosen
+    if first == second:
+        problem = f"it has {n_columns} columns: token_column {token} and tag_column {tag} are one"
+        return BadRecord(start_line, problem)
+    for number, row in enumerate(rows, start=1):
+        if indexed and row[0] != str(number):
+            problem = (
+                f"the first column holds {row[0]!r} instead of {number}, although it counts words in the first "
+                f"sentence: choose the column of the tokens (--token-column)"
+            )
+            return BadRecord(start_line + number - 1, problem)
+    return [(row[first], row[second]) for row in rows]
+
+
+_Rows = list[list[str]]  # the columns of the lines of a sentence, which are consecutive in the file
+_Block = tuple[int, _Rows | BadRecord | None]
+
+
+def _blocks(file: Iterable[bytes], names: list[str]) -> Iterator[_Block]:
+    """Yield (first line, rows or their first error) for each sentence and (line, None) for each start of a document.
+
+    Args:
+        file: the lines of the file.
+        names: receives the names of the columns if the file has them.
+    """
     rows: _Rows = []
     bad: BadRecord | None = None
     start_line = n_columns = 0
+    tabs = False
     for line, text in numbered_lines(file):
         if isinstance(text, BadRecord):
             start_line = line if not rows and bad is None else start_line
             bad = bad or text
             continue
         text = text.rstrip(_BLANK)
-        columns = _SEPARATOR.split(text)
-        is_document = columns[0] == DOCUMENT_START
+        is_document = _SEPARATOR.split(text, maxsplit=1)[0] == DOCUMENT_START
         in_sentence = bool(rows) or bad is not None
         if in_sentence and (not text or is_document):
             yield start_line, bad or rows
             rows, bad, in_sentence = [], None, False
         if is_document:
             yield line, None
-        if not text or is_document or (not in_sentence and text.startswith(COMMENT_START)):
+        if not text or is_document:
             continue
+        if not in_sentence and COMMENT.match(text):
+            if named := _GLOBAL_COLUMNS.match(text):
+                names[:] = _SEPARATOR.split(named[1])
+            continue
+        tabs = tabs if n_columns else "\t" in text.lstrip(_BLANK)
+        columns = _columns(text, n_columns, tabs)
         n_columns = n_columns or len(columns)
-        problem = _columns_problem(columns, n_columns, token_column, tag_column)
+        problem = _columns_problem(columns, n_columns)
         # A file with CR line ends is a single line, which could look like a word with many columns.
         if "\r" in text:
             problem = "it contains a carriage return: end lines with LF or CRLF"
@@ -122,12 +205,21 @@ def _blocks(
         if problem:
             bad = bad or BadRecord(line, problem)
         else:
-            rows.append((columns[token_column], columns[tag_column]))
+            rows.append(columns)
     if rows or bad:
         yield start_line, bad or rows
 
 
-def _columns_problem(columns: list[str], n_columns: int, token_column: int, tag_column: int) -> str | None:
+def _columns(text: str, n_columns: int, tabs: bool) -> list[str]:
+    """Return the columns of a line: between tabs, or between any blanks if that doesn't give `n_columns`."""
+    if tabs and text[0] not in _BLANK:
+        columns = [column.strip(_BLANK) for column in _TABS.split(text)]
+        if len(columns) == n_columns or not n_columns:
+            return columns
+    return _SEPARATOR.split(text)
+
+
+def _columns_problem(columns: list[str], n_columns: int) -> str | None:
     if not columns[0]:
         return "it begins with a blank, so the token is missing or is white space"
     if len(columns) != n_columns:
@@ -135,22 +227,21 @@ def _columns_problem(columns: list[str], n_columns: int, token_column: int, tag_
             f"it has {len(columns)} columns, but the line of the first word has {n_columns}: a tag is missing, or a "
             "token contains a blank"
         )
-    for name, column in (("token_column", token_column), ("tag_column", tag_column)):
-        if not -n_columns <= column < n_columns:
-            return f"it has {n_columns} columns, but {name} is {column}"
-    if token_column % n_columns == tag_column % n_columns:
-        return f"token_column {token_column} and tag_column {tag_column} are the same column of {n_columns}"
     return None
 
 
-def _sentence(document_id: str, sentence_id: int, rows: _Rows, scheme: str, start_line: int) -> Sentence | BadRecord:
+def _sentence(
+    document_id: str, sentence_id: int, rows: list[tuple[str, str]], scheme: str, start_line: int
+) -> Sentence | BadRecord:
     words = [token for token, _ in rows]
     for line, word in enumerate(words, start=start_line):
         problem = word_problem(word)
         if problem:
             return BadRecord(line, f"token {problem}")
+    tags = [tag for _, tag in rows]
     try:
-        entities = tags_to_spans([tag for _, tag in rows], scheme)
+        entities = tags_to_spans(tags, scheme)
     except CoreError as error:
-        return BadRecord(start_line + int(str(error.values["word"])), str(error).rstrip("."))
+        problem = f"{str(error).rstrip('.')}{schemes_of(tags)}"
+        return BadRecord(start_line + int(str(error.values["word"])), problem)
     return Sentence(document_id, sentence_id, words, entities)

@@ -21,7 +21,7 @@ from spanmarker_core.data.records import (
     check_words,
 )
 from spanmarker_core.errors import CoreError
-from spanmarker_core.text.tag_schemes import SCHEMES, TAG_SCHEMES, scheme_called, tags_to_spans
+from spanmarker_core.text.tag_schemes import SCHEMES, TAG_SCHEMES, scheme_called, schemes_of, tags_to_spans
 
 TAGS, ENTITIES = "ner_tags", "entities"
 
@@ -170,7 +170,23 @@ def _sentence(
 def _from_tags(tags: list[Any] | None, n_words: int, scheme: str, names: list[str] | None) -> list[Span]:
     if tags is None or len(tags) != n_words:
         raise RecordProblem(f"it has {n_words} tokens but {len(tags or [])} tags")
-    return tags_to_spans([_name(tag, names) for tag in tags], scheme)
+    return read_tags([_name(tag, names) for tag in tags], scheme)
+
+
+def read_tags(tags: list[Any], scheme: str) -> list[Span]:
+    """Convert the tags of a row to spans.
+
+    Args:
+        tags: one tag per word.
+        scheme: name of a scheme of `TAG_SCHEMES`.
+
+    Raises:
+        RecordProblem: the scheme forbids them; the message says which schemes allow them.
+    """
+    try:
+        return tags_to_spans(tags, scheme)
+    except CoreError as error:
+        raise RecordProblem(f"{str(error).rstrip('.')}{schemes_of(tags)}") from error
 
 
 def _name(value: Any, names: list[str] | None) -> Any:

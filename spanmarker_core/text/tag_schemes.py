@@ -22,9 +22,9 @@ from spanmarker_core.errors import CoreError
 TAG_SCHEMES = ("IOB1", "IOB2", "BIOES", "BILOU", "plain")
 SCHEMES = (*TAG_SCHEMES, "spans")
 
-#: Names that the thesis uses for two of them (2.1 and 5). Other authors also call IOB2 "IOB"; reading IOB2 as IOB1
-#: raises an error at the first span, so the mistake can't go unnoticed.
-_ALIASES = {"iob": "IOB1", "none": "plain"}
+#: "IOB" and "none" are names that the thesis uses (2.1 and 5). Other authors also call IOB2 "IOB"; reading IOB2 as IOB1
+#: raises an error at the first span, so the mistake can't go unnoticed. Nobody calls another scheme "BIO".
+_ALIASES = {"bio": "IOB2", "iob": "IOB1", "none": "plain"}
 _NAMES = {name.lower(): name for name in SCHEMES} | _ALIASES
 
 OUTSIDE = "O"
@@ -101,10 +101,12 @@ def spans_to_tags(spans: Iterable[Span], n_words: int, scheme: str) -> list[str]
 
 
 def scheme_called(name: str) -> str:
-    """Return the scheme with the given name, in upper or lower case; "IOB" means IOB1 and "none" means plain.
+    """Return the scheme with the given name, in upper or lower case.
 
-    >>> scheme_called("bilou"), scheme_called("IOB"), scheme_called("none")
-    ('BILOU', 'IOB1', 'plain')
+    "BIO" means IOB2, "IOB" means IOB1 and "none" means plain.
+
+    >>> scheme_called("bilou"), scheme_called("BIO"), scheme_called("IOB"), scheme_called("none")
+    ('BILOU', 'IOB2', 'IOB1', 'plain')
 
     Args:
         name: name of a scheme of `SCHEMES`, or an alias.
@@ -130,6 +132,30 @@ def check_tag_scheme(name: str) -> str:
     if scheme not in TAG_SCHEMES:
         raise CoreError("call.unknown_option", option="scheme", value=name, choices=", ".join(TAG_SCHEMES))
     return scheme
+
+
+def schemes_of(tags: Sequence[str]) -> str:
+    """Name the schemes in which the tags of a sentence can be read, as the end of a message about another scheme.
+
+    >>> schemes_of(["I-PER", "I-PER", "O"])
+    '. These tags can be read as IOB1 (--scheme)'
+
+    Args:
+        tags: one tag per word.
+
+    Returns:
+        The text; empty if no scheme fits.
+    """
+    fitting = []
+    for scheme in TAG_SCHEMES:
+        try:
+            tags_to_spans(tags, scheme)
+        except CoreError:
+            continue
+        fitting.append(scheme)
+    # Without prefixes nearly all tags are valid, so `plain` only means something if nothing else fits.
+    fitting = [scheme for scheme in fitting if scheme != "plain"] or fitting
+    return f". These tags can be read as {' or '.join(fitting)} (--scheme)" if fitting else ""
 
 
 def label_problem(label: object) -> str | None:

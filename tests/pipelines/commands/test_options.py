@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from pipelines.cli import app
 from pipelines.commands.options import Job, JobCommand, options_of, with_options
+from pipelines.jobs.job_file import read_job
 from pipelines.jobs.shared import CardTexts
 from pipelines.jobs.train import TrainJob
 from spanmarker_core.card.facts import TEXTS
@@ -25,6 +26,7 @@ class Base(BaseModel):
     resources: dict[str, float] = Field({}, description="Resources.")
     gate: bool = Field(True, description="Gate.")
     force: bool = Field(False, description="Force.")
+    column: int | str | None = Field(None, union_mode="left_to_right", description="Column.")
     secret: str = Field("", description="Secret.")
 
 
@@ -66,7 +68,7 @@ def run():
 
 def test_options_are_read_as_the_types_of_the_fields(run):
     words = ["--input", "a", "--input", "b", "--workers", "3", "--learning-rate", "1e-3", "--resources", "GPU=1"]
-    _, given = run(*words, "--no-gate", "--force", "--dtype", "int8", "--job", "j.toml")
+    _, given = run(*words, "--no-gate", "--force", "--dtype", "int8", "--column", "-1", "--job", "j.toml")
     assert given == {
         "output": None,
         "dtype": "int8",
@@ -76,6 +78,7 @@ def test_options_are_read_as_the_types_of_the_fields(run):
         "resources": ["GPU=1"],
         "gate": False,
         "force": True,
+        "column": "-1",
         "encoder": None,
         "job": "j.toml",
     }
@@ -104,6 +107,12 @@ def test_train_offers_its_settings_and_files():
     for name in TrainJob.model_fields:
         option = "--option" if name == "options" else f"--{name.replace('_', '-')}"
         assert (f"  {option} " in made) == (name not in only_in_files), name
+
+
+@pytest.mark.parametrize(("given", "column"), [("2", 2), ("-1", -1), ("NER", "NER"), (None, None)])
+def test_columns_are_numbers_or_names(given, column):
+    files = {"train": "t", "dev": "d", "encoder": "e", "output": "o"}
+    assert read_job(TrainJob, None, {**files, "tag_column": given}).tag_column == column
 
 
 def test_a_job_states_the_texts_of_a_card():

@@ -15,7 +15,7 @@ from pipelines.jobs.job_file import read_job
 from pipelines.jobs.prepare_training import AnnotatedJob
 from pipelines.jobs.tag import TagJob
 from pipelines.runs.prepared_samples import find_prepared_samples
-from pipelines.stages.align import AnnotatedDocument, align
+from pipelines.stages.align import GoldDocument, align
 from pipelines.stages.pack import encode
 from pipelines.stages.split import split
 from pipelines.training_data.windows import PackedAs, PreparedWindows
@@ -226,7 +226,7 @@ def test_ranges_of_characters_are_the_words_that_they_were_made_of(data):
     edges = st.integers(-2, len(text) + 2)
     drawn = data.draw(st.lists(st.tuples(edges, edges), max_size=8, unique=True))
     annotations = [Span(start, end, "x") for start, end in drawn]
-    aligned = align([AnnotatedDocument("d", "f", 0, text, annotations)], encoded, LIMITS["entity_max_length"])
+    aligned = align([GoldDocument("d", "f", 0, text, annotations)], encoded, LIMITS["entity_max_length"])
     words = []
     for start, end in split_sentences(text, "en"):
         starts, ends = split_words(text[start:end])

@@ -165,7 +165,7 @@ def test_plain(write):
 
 
 def test_an_unknown_scheme_is_refused_at_once(tmp_path):
-    for scheme in ("BIO", "spans"):
+    for scheme in ("BIOX", "spans"):
         with pytest.raises(CoreError) as caught:
             read_conll(tmp_path / "none.conll", scheme)
         assert caught.value.code == "call.unknown_option"
@@ -176,3 +176,82 @@ def test_sentences_stream(write):
     assert next(sentences).words == ["Ada"]
     with pytest.raises(CoreError):
         next(sentences)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# sent_id = 3",
+        "# text = Ada met Bern O",
+        "# newdoc",
+        "# newdoc id = mf920901-001",
+        "# newpar",
+        "# global.columns = FORM NER",
+        "#\thttp://de.wikipedia.org/wiki/Bern\t[2009-10-17]",
+        "#begin document (bc/cctv/00/cctv_0000); part 000",
+        "# text[eng] = Ada",
+    ],
+)
+@pytest.mark.parametrize("scheme", ["IOB2", "plain"])
+def test_comments_of_other_dialects(write, comment, scheme):
+    tag = "B-PER" if scheme == "IOB2" else "PER"
+    (first, second) = read_conll(write(f"{comment}\nAda {tag}\n\n{comment}\n# O\n"), scheme)
+    assert (first.words, first.entities) == (["Ada"], [Span(0, 1, "PER")])
+    assert second.words == ["#"]
+
+
+def test_an_index_is_not_read_as_words(write):
+    germeval = "#\thttp://x\n1\tHamburg\tB-LOC\tO\n2\tist\tO\tO\n\n1\tAda\tB-PER\tO\n"
+    first, second = read_conll(write(germeval), "IOB2", tag_column=2)
+    assert (first.words, first.entities) == (["Hamburg", "ist"], [Span(0, 1, "LOC")])
+    assert second.words == ["Ada"]
+    # a sentence of one word does not show whether there is an index
+    first, second = read_conll(write("1\tAda\tB-PER\n\n1\tin\tO\n2\tBern\tB-LOC\n"), "IOB2")
+    assert (first.words, second.words) == (["Ada"], ["in", "Bern"])
+    first, second = read_conll(write("1\tCD\tO\n\nin\tIN\tO\n"), "IOB2")
+    assert (first.words, second.words) == (["1"], ["in"])
+
+
+def test_numbers_that_turn_out_to_be_words(write):
+    path = write("1 CD O\n2 CD O\n\nAda NNP B-PER\n")
+    error = refused(path)
+    assert error.values["line"] == 4
+    assert "--token-column" in str(error)
+    assert [sentence.words for sentence in read_conll(path, "IOB2", token_column=0)] == [["1", "2"], ["Ada"]]
+    (sentence,) = read_conll(write("1 O\n2 O\n"), "IOB2")  # with two columns the other one can only be the tag
+    assert sentence.words == ["1", "2"]
+
+
+def test_columns_by_name(write):
+    path = write("# global.columns = ID NER FORM\n1\tB-PER\tAda\n")
+    (sentence,) = read_conll(path, "IOB2", token_column="FORM", tag_column="NER")
+    assert sentence == Sentence("doc-0", 0, ["Ada"], [Span(0, 1, "PER")])
+    error = refused(path, token_column="WORD", tag_column="NER")
+    assert error.values["line"] == 2
+    assert "ID, NER, FORM" in str(error)
+    conllu = "\t".join(["1", "Ada", *"_" * 7, "B-PER"])
+    (sentence,) = read_conll(write(conllu), "IOB2", token_column="FORM", tag_column="MISC")
+    assert sentence.words == ["Ada"]
+    assert "WORD" in str(refused(write("Ada\tO\n"), token_column="WORD"))
+
+
+def test_words_and_labels_with_blanks_between_tabs(write):
+    path = write("New York\tB-Titre 1\nmet\tO\nAda\tB-PER\n")
+    (sentence,) = read_conll(path, "IOB2")
+    assert sentence.words == ["New York", "met", "Ada"]
+    assert sentence.entities == [Span(0, 1, "Titre 1"), Span(2, 3, "PER")]
+
+
+@pytest.mark.parametrize(
+    ("given", "tags", "fitting"),
+    [
+        ("IOB1", "B-PER I-PER O", "IOB2"),
+        ("IOB2", "S-PER O", "BIOES"),
+        ("BIOES", "I-PER I-PER", "IOB1"),
+        ("BIO", "U-PER", "BILOU"),
+        ("IOB2", "PER PER", "plain"),
+    ],
+)
+def test_a_wrong_scheme_names_the_right_one(write, given, tags, fitting):
+    error = refused(write("".join(f"word {tag}\n" for tag in tags.split())), given)
+    assert error.values["problem"].endswith(f"can be read as {fitting} (--scheme)")

@@ -94,7 +94,7 @@ def test_tags_need_a_scheme(save):
     path = save(tokens=[["Ada"]], ner_tags=[["B-PER"]])
     assert "IOB1, IOB2" in refused(path, "data.scheme_needed", None)
     assert "contains tags" in refused(path, "data.scheme_mismatch", "spans")
-    refused(path, "call.unknown_option", "BIO")
+    refused(path, "call.unknown_option", "IOBES")
 
 
 def test_numbers_without_names_are_refused(save):

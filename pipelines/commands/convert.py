@@ -1,0 +1,72 @@
+"""`spanmarker convert`: converts annotated data from one format to another."""
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+
+from pipelines.commands.options import options_of, with_options
+
+
+def _options() -> list[inspect.Parameter]:
+    from pipelines.jobs.base import ShardJob
+    from pipelines.jobs.shared import AnnotatedColumns, DocumentColumns
+
+    return options_of(
+        AnnotatedColumns,
+        ShardJob,
+        without=ShardJob.model_fields.keys() - DocumentColumns.model_fields.keys() - {"storage_option"},
+        helps={
+            "scheme": "Label scheme of tagged input, such as IOB2.",
+            "language": "Language of texts that are split into sentences.",
+        },
+    )
+
+
+@with_options(_options)
+def convert(
+    inputs: Annotated[
+        list[str], typer.Argument(help="Files, folders or patterns such as 'data/*.ann', local or fsspec URLs.")
+    ],
+    to: Annotated[str, typer.Option(help="Format to write; docs/formats.md lists them.")],
+    output: Annotated[str, typer.Option(help="File to write, or folder for formats of several files.")],
+    from_: Annotated[str | None, typer.Option("--from", help="Format to read.  [default: by name and content]")] = None,
+    to_scheme: Annotated[str, typer.Option(help="Label scheme of tagged output.")] = "IOB2",
+    flatten: Annotated[
+        str,
+        typer.Option(help="Overlapping entities, if the format is flat: refuse, or keep the longest or the first."),
+    ] = "refuse",
+    **options: Any,
+) -> None:
+    """Convert annotated data between formats, such as brat to JSON lines for spanmarker train.
+
+    Formats of words get the words of the project's splitter. Entities that do not begin and end with words are counted
+    and left out.
+    """
+    from rich.console import Console
+
+    from pipelines.runs.convert import convert as run
+    from pipelines.storage import use_options
+    from spanmarker_core.errors import CoreError
+    from spanmarker_core.formats.options import FLATTEN, ReadOptions, WriteOptions
+    from spanmarker_core.text.tag_schemes import check_tag_scheme
+
+    given = {name: value for name, value in options.items() if value is not None}
+    use_options(given.pop("storage_option", []))
+    how = next((known for known in FLATTEN if known == flatten), None)
+    if how is None:
+        raise CoreError("call.unknown_option", option="--flatten", value=flatten, choices=", ".join(FLATTEN))
+    write = WriteOptions(check_tag_scheme(to_scheme), how, given.pop("language", "en"))
+    kept = run(inputs, output, to, ReadOptions(**given, flatten=how), write, from_)
+    console = Console()
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    say(f"{output}: {kept.documents:,} documents with {kept.entities:,} entities")
+    if kept.wordless:
+        say(f"Left out: {kept.wordless:,} documents without words")
+    for reason, count in kept.left_out.items():
+        say(f"Left out: {count:,} ({reason.replace('_', ' ')})")
+    for example in kept.examples:
+        say(f"  {example}")

@@ -1,0 +1,121 @@
+"""Label Studio's JSON: an array of tasks with a text and labelled regions, as its export and import use it.
+
+Offsets count code points: the interface converts from JavaScript's units since version 1.5, and its exporters cut
+Python strings. Entities with scores are predictions, others are annotations.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+from spanmarker_core.data.jsonl import check_keys
+from spanmarker_core.data.records import BadRecord, RecordProblem
+from spanmarker_core.formats.document import AnnotatedDocument, checked_document
+from spanmarker_core.formats.json_files import JsonFile, write_array
+from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
+
+_Entity = tuple[Any, Any, Any, float | None]
+
+
+def read_label_studio(source: Source, options: ReadOptions) -> Iterator[AnnotatedDocument | BadRecord]:
+    """Read tasks: of a full export the first annotation that was not cancelled, or else the first prediction.
+
+    Args:
+        source: the file, an array or one task per line; of the export JSON or JSON-MIN.
+        options: options of the reader.
+    """
+    with source.open(source.path) as file:
+        tasks = JsonFile(file)
+        for number, (place, task) in enumerate(tasks):
+            if isinstance(task, BadRecord):
+                yield task
+                continue
+            try:
+                yield _document(task, f"{source.name}-{number}", options)
+            except RecordProblem as error:
+                yield tasks.bad(place, str(error))
+
+
+def _document(task: Any, made_id: str, options: ReadOptions) -> AnnotatedDocument:
+    check_keys(task, (), "the task")
+    data = task.get("data", task)
+    check_keys(data, (), "data")
+    key = options.text_column
+    if "data" in task and key not in data and len(strings := [k for k, v in data.items() if isinstance(v, str)]) == 1:
+        key = strings[0]
+    check_keys(data, (key,), "the task")
+    found = next((value for value in (data.get(options.id_column), task.get("id")) if value not in (None, "")), made_id)
+    entities = list(_regions(_result(task))) if "data" in task else list(_minimal(task))
+    return checked_document(str(found), data[key], entities)
+
+
+def _result(task: dict[str, Any]) -> list[Any]:
+    for kind in ("annotations", "completions", "predictions"):
+        for each in task.get(kind) or []:
+            check_keys(each, ("result",), kind)
+            if not each.get("was_cancelled"):
+                return each["result"] or []
+    return []
+
+
+def _regions(result: list[Any]) -> Iterator[_Entity]:
+    for index, region in enumerate(result):
+        check_keys(region, ("type",), f"region {index}")
+        value = region.get("value")
+        if region["type"] == "hypertextlabels" or (isinstance(value, dict) and "startOffset" in value):
+            raise RecordProblem(f"region {index} is of HTML, whose offsets are not those of a text")
+        if region["type"] == "labels":
+            yield from _labels(value, index, region.get("score"))
+
+
+def _minimal(task: dict[str, Any]) -> Iterator[_Entity]:
+    """Yield the entities of a task in JSON-MIN, where the name of the labels is free."""
+    for regions in task.values():
+        if isinstance(regions, list):
+            for index, value in enumerate(regions):
+                if isinstance(value, dict) and "labels" in value:
+                    yield from _labels(value, index, None)
+
+
+def _labels(value: Any, index: int, score: Any) -> Iterator[_Entity]:
+    check_keys(value, ("start", "end"), f"the value of region {index}")
+    labels = value.get("labels") or []
+    if not isinstance(labels, list):
+        raise RecordProblem(f"the labels of region {index} are not a list")
+    for label in labels:
+        yield value["start"], value["end"], label, score if isinstance(score, float | int) else None
+
+
+def write_label_studio(documents: Iterable[AnnotatedDocument], file: IO[bytes], options: WriteOptions) -> None:
+    """Write tasks for a labelling configuration with `<Text name="text" value="$text"/>` and `<Labels name="label">`.
+
+    Args:
+        documents: the documents.
+        file: receives the array.
+        options: not used.
+    """
+    write_array((_task(number, document) for number, document in enumerate(documents, start=1)), file)
+
+
+def _task(number: int, document: AnnotatedDocument) -> dict[str, Any]:
+    scored = any(entity.score is not None for entity in document.entities)
+    result = [
+        {
+            "id": f"e{index}",
+            "from_name": "label",
+            "to_name": "text",
+            "type": "labels",
+            "value": {
+                "start": entity.char_start,
+                "end": entity.char_end,
+                "text": document.text[entity.char_start : entity.char_end],
+                "labels": [entity.label],
+            },
+            **({} if entity.score is None else {"score": entity.score}),
+        }
+        for index, entity in enumerate(document.entities)
+    ]
+    return {
+        "id": number,
+        "data": {"id": document.document_id, "text": document.text},
+        "predictions" if scored else "annotations": [{"result": result}],
+    }

@@ -1,0 +1,116 @@
+"""Annotated shards of files in the formats of other tools: the same windows, and bad records cost themselves alone."""
+
+import bz2
+import json
+
+import pytest
+
+from pipelines.errors import PipelineError
+from pipelines.training_data.windows import PreparedWindows
+from spanmarker_core.errors import CoreError
+from spanmarker_core.formats.document import AnnotatedDocument, AnnotatedEntity
+from spanmarker_core.formats.options import WriteOptions
+from spanmarker_core.formats.registry import FORMATS, write_documents
+from tests.support.annotated import prepare_annotated as prepare
+from tests.support.annotated import spans_of
+from tests.support.jobs import rows, write_jsonl
+
+FOREIGN = [name for name, each in FORMATS.items() if each.writer and name not in ("conll", "datasets", "sentences")]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_formats_of_other_tools_give_the_same(name, encoder, tmp_path):
+    documents = [
+        AnnotatedDocument("a/b", "obama of paris", None, [AnnotatedEntity(0, 5, "PER"), AnnotatedEntity(9, 14, "LOC")]),
+        AnnotatedDocument("c", "😀 zürich the\r\n paris", None, [AnnotatedEntity(2, 8, "LOC")]),
+    ]
+    (tmp_path / "in").mkdir()
+    form = FORMATS[name]
+    opened = (lambda path: (tmp_path / "in" / path).open("wb")) if form.folder else None
+    target = opened or (tmp_path / "in" / f"x{form.endings[0]}").open("wb")
+    write_documents(documents, name, target, WriteOptions())
+    if opened is None:
+        target.close()
+    lines = [
+        {"id": each.document_id, "text": each.text, "entities": [entity_record(entity) for entity in each.entities]}
+        for each in documents
+    ]
+    write_jsonl(tmp_path / "expected.jsonl", lines)
+    prepare([tmp_path / "expected.jsonl"], tmp_path / "expected", encoder)
+    told = prepare([tmp_path / "in" / "*"], tmp_path / "out", encoder, scheme="IOB2" if name == "conllu" else None)
+    assert "2 documents" in told
+    found, expected = PreparedWindows(str(tmp_path / "out")), PreparedWindows(str(tmp_path / "expected"))
+    assert sorted(spans_of(found)) == sorted(spans_of(expected))
+    assert found.gold == expected.gold
+    ids = {row["document_id"] for row in rows(tmp_path / "out", "documents")}
+    assert ids == ({"x-0", "x-1"} if name == "gliner" else {"a/b", "c"})
+
+
+def entity_record(entity):
+    return {"start": entity.char_start, "end": entity.char_end, "label": entity.label}
+
+
+def test_bad_records_and_files_of_other_tools_cost_themselves_alone(encoder, tmp_path):
+    lines = [
+        {"text": "obama", "label": [[0, 5, "PER"]]},
+        {"text": "paris", "label": [[0, 9, "LOC"]]},
+        {"text": "the", "label": []},
+    ]
+    (tmp_path / "in").mkdir()
+    write_jsonl(tmp_path / "in" / "doccano.jsonl", lines)
+    (tmp_path / "in" / "broken.spacy").write_bytes(b"no such file")
+    (tmp_path / "in" / "x.ann").write_text("T1\tPER 0 99\tobama\n")
+    (tmp_path / "in" / "x.txt").write_text("obama")
+    (tmp_path / "in" / "tags.jsonl").write_text(json.dumps({"tokens": ["paris"], "ner_tags": ["S-LOC"]}))
+    with pytest.raises(CoreError) as caught:
+        prepare([tmp_path / "in" / "*"], tmp_path / "out", encoder)
+    assert caught.value.code == "data.scheme_needed"
+    prepare([tmp_path / "in" / "*"], tmp_path / "out", encoder, scheme="BIOES")
+    prepared = [row["document_id"] for row in rows(tmp_path / "out", "documents") if row["status"] == "prepared"]
+    assert sorted(prepared) == ["doccano-0", "doccano-2", "tags-0"]
+    codes = sorted((row["source"].rpartition("/")[2], row["code"]) for row in rows(tmp_path / "out", "rejects"))
+    assert codes == [("broken.spacy", "damaged_file"), ("doccano.jsonl", "bad_annotation"), ("x.ann", "bad_annotation")]
+
+
+def test_columns_of_conll_are_part_of_the_job(encoder, tmp_path):
+    (tmp_path / "a.conll").write_text("x\tparis\tB-LOC\tO\n")
+    columns = {"token_column": 1, "tag_column": "2"}
+    prepare([tmp_path / "a.conll"], tmp_path / "out", encoder, scheme="BIO", **columns)
+    assert PreparedWindows(str(tmp_path / "out")).labels == ["LOC"]
+    identity = json.loads((tmp_path / "out" / "job.json").read_text())
+    assert (identity["token_column"], identity["tag_column"]) == ("1", "2")
+    with pytest.raises(PipelineError) as caught:
+        prepare([tmp_path / "a.conll"], tmp_path / "out", encoder, scheme="BIO", token_column=1)
+    assert caught.value.code == "output.other_job"
+
+
+def test_our_own_records_may_be_in_other_files(encoder, tmp_path):
+    entities = [{"start": 0, "end": 5, "label": "LOC"}]
+    record = {"id": "a", "text": "paris", "entities": entities}
+    (tmp_path / "array.json").write_text(json.dumps([record]))
+    (tmp_path / "lines.jsonl.bz2").write_bytes(bz2.compress(json.dumps({**record, "id": "b"}).encode()))
+    write_jsonl(tmp_path / "no_ids.jsonl", [{"text": "paris", "entities": entities}])
+    prepare([tmp_path / "*.json*"], tmp_path / "out", encoder)
+    assert sorted(row["document_id"] for row in rows(tmp_path / "out", "documents")) == ["a", "b", "no_ids-0"]
+    windows = spans_of(PreparedWindows(str(tmp_path / "out")))
+    assert [entities for _, _, entities in windows] == [[(0, 1, "LOC")]] * 3
+    with pytest.raises(PipelineError) as caught:
+        prepare([tmp_path / "no_ids.jsonl"], tmp_path / "none", encoder, id_column="key")
+    assert caught.value.code == "input.bad_annotated"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("a.csv", "x", "input.not_annotated"),
+        ("a.json", '[{"x": 1}]', "input.bad_annotated"),
+        ("a.jsonl", '{"id": 1, "text": "paris"}', "input.bad_annotated"),
+        ("a.json.gz", "no gzip", "input.bad_annotated"),
+        ("annotation.conf", "[entities]", "input.no_match"),
+    ],
+)
+def test_files_without_annotations_are_refused(encoder, tmp_path, name, content, code):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(PipelineError) as caught:
+        prepare([tmp_path / "a*"], tmp_path / "out", encoder)
+    assert caught.value.code == code
