@@ -87,7 +87,7 @@ def stepper(sentences: list, labels: list, arguments: argparse.Namespace, settin
     def steps() -> None:
         for start in range(0, len(examples), settings.batch_size):
             batch = examples.batch(np.arange(start, min(start + settings.batch_size, len(examples))))
-            targets = {name: batch[name].to(arguments.device) for name in ("labels", "gate", "asked")}
+            targets = {name: batch[name].to(arguments.device) for name in ("labels", "gate", "gate_mask")}
             loss(batch["batch"], **targets)["loss"].backward()
             optimizer.step()
             optimizer.zero_grad()

@@ -113,9 +113,9 @@ class CoreWarning(UserWarning):
         "doc.user_data['spanmarker'] contains every entity with its original offsets.",
     }
 
-    def __init__(self, code: str, told: Mapping[str, object] | None = None, /, **values: object) -> None:
+    def __init__(self, code: str, mapping: Mapping[str, object] | None = None, /, **values: object) -> None:
         self.code = code
-        self.values = {**(told or {}), **values}
+        self.values = {**(mapping or {}), **values}
         # Its parts, not its text, so that another process can make it again.
         super().__init__(code, self.values)
 

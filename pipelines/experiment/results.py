@@ -216,10 +216,10 @@ def _whole(values: dict[str, Any], unit: float = 1) -> str:
 
 def _timing(groups: list[dict[str, Any]]) -> list[str]:
     kinds = sorted({kind for group in groups for kind in map(tuple, group["run_as"])})
-    said = "; ".join(f"{at_once} runs at a time with {threads} CPU threads each" for at_once, threads in kinds)
-    if not said:
+    pace = "; ".join(f"{at_once} runs at a time with {threads} CPU threads each" for at_once, threads in kinds)
+    if not pace:
         return []
-    return [f"Times are means over seeds, with {said}. CPU s is the CPU time of training over all threads.", ""]
+    return [f"Times are means over seeds, with {pace}. CPU s is the CPU time of training over all threads.", ""]
 
 
 def _differences(comparisons: list[dict[str, Any]]) -> list[str]:

@@ -212,13 +212,13 @@ def _problems(configuration: Configuration) -> list[str]:
         return []
     try:
         words = configuration.words
-        asked = {name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None}
+        used = {name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None}
     except ValueError as error:
         return [f"it is not valid: {error}. Double braces that are not placeholders"]
     known = {*PLACES, *TrainJob.model_fields}
-    problems = [f"{{{name}}} is not one of {', '.join(sorted(known))}" for name in sorted(asked - known)]
+    problems = [f"{{{name}}} is not one of {', '.join(sorted(known))}" for name in sorted(used - known)]
     if not words:
         problems.append("it is empty")
-    if missing := [f"{{{name}}}" for name in ("train", "test", "output") if name not in asked]:
+    if missing := [f"{{{name}}}" for name in ("train", "test", "output") if name not in used]:
         problems.append(f"it does not use {', '.join(missing)}, so it would not run on the same files")
     return problems

@@ -78,8 +78,8 @@ def describe_languages(values: Mapping[str, Any]) -> str:
         return ""
     origins = languages["from"]
     parts = [
-        f"{origins[origin]:,} {told}"
-        for origin, told in (
+        f"{origins[origin]:,} {phrase}"
+        for origin, phrase in (
             ("column", "stated in the column"),
             ("detected", "detected"),
             ("option", f"unknown or missing, and so {identity['language']}"),
@@ -91,10 +91,10 @@ def describe_languages(values: Mapping[str, Any]) -> str:
 
 
 def _language_parts(values: Mapping[str, Any]) -> list[str]:
-    told = describe_languages(values)
-    if not told:
+    text = describe_languages(values)
+    if not text:
         return []
-    return ["## Languages", told, _table(("language", "documents"), values["output"]["languages"]["documents"].items())]
+    return ["## Languages", text, _table(("language", "documents"), values["output"]["languages"]["documents"].items())]
 
 
 def describe_shards(run: Mapping[str, Any]) -> str:

@@ -300,8 +300,8 @@ class _NumberedLease:
         try:
             renewed = with_retries(self._fs, lambda: self._fs.modified(self._name(number)))
         except NotImplementedError:
-            said = holder.renewed if holder else self._me.since
-            return (datetime.now(UTC) - datetime.fromisoformat(said)).total_seconds()
+            renewed_at = holder.renewed if holder else self._me.since
+            return (datetime.now(UTC) - datetime.fromisoformat(renewed_at)).total_seconds()
         with_retries(self._fs, lambda: self._fs.pipe_file(probe, b""))
         now = with_retries(self._fs, lambda: self._fs.modified(probe))
         with_retries(self._fs, lambda: self._fs.rm_file(probe))

@@ -21,8 +21,8 @@ def one_of(default: str | None, *choices: str | None) -> Any:
         default: value if the option is left out.
         choices: the valid values.
     """
-    said = "one of " + ", ".join(NONE if choice is None else choice for choice in choices)
-    return _field(default, lambda value: value in choices, said)
+    expected = "one of " + ", ".join(NONE if choice is None else choice for choice in choices)
+    return _field(default, lambda value: value in choices, expected)
 
 
 def whole(default: int | None, low: int, high: int) -> Any:
@@ -58,8 +58,8 @@ def flag(default: bool) -> Any:
     return _field(default, lambda value: type(value) is bool, "true or false")
 
 
-def _field(default: Any, fits: Callable[[Any], bool], said: str) -> Any:
-    return field(default=default, metadata={"fits": fits, "said": said})
+def _field(default: Any, fits: Callable[[Any], bool], expected: str) -> Any:
+    return field(default=default, metadata={"fits": fits, "expected": expected})
 
 
 @dataclass(frozen=True)
@@ -360,7 +360,7 @@ def read_options(kind: type[Options], values: object) -> Options:
         # Some formats have no null.
         read[name] = None if value == NONE and known[name]["fits"](None) else value
         if not known[name]["fits"](read[name]):
-            problems.append(f"option {name} is {value!r}, not {known[name]['said']}")
+            problems.append(f"option {name} is {value!r}, not {known[name]['expected']}")
     if problems:
         raise UnusableError("; ".join(sorted(problems)))
     return kind(**read)

@@ -118,10 +118,10 @@ def bundles_tags(architecture: str, options: Mapping[str, object]) -> bool | Non
         None if the architecture is unknown or the options are invalid.
     """
     try:
-        told = options_of(architecture, options)
+        parsed = options_of(architecture, options)
     except (UnusableError, KeyError):
         return None
-    return told.spans and told.tags is not None
+    return parsed.spans and parsed.tags is not None
 
 
 def architecture(name: str) -> Any:

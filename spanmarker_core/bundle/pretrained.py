@@ -101,8 +101,8 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     names = dict(wrapped.vocab_files_names)
     whole = names.pop("tokenizer_file", "tokenizer.json")
     if not (folder / whole).is_file() and not (names and all((folder / name).is_file() for name in names.values())):
-        wanted = " and ".join(names.values())
-        raise UnusableError(f"it has no {whole}" + (f" and no {wanted}" if wanted else ""))
+        expected = " and ".join(names.values())
+        raise UnusableError(f"it has no {whole}" + (f" and no {expected}" if expected else ""))
     return wrapped
 
 

@@ -53,9 +53,9 @@ class Spans:
         if len(self) == 0:
             return np.full(len(first_word), -1)
         n_words = max(int(self.last_word.max()), int(last_word.max(initial=0))) + 1
-        keys, wanted = self.first_word * n_words + self.last_word, first_word * n_words + last_word
-        rows = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[rows] == wanted, rows, -1)
+        keys, queries = self.first_word * n_words + self.last_word, first_word * n_words + last_word
+        rows = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
+        return np.where(keys[rows] == queries, rows, -1)
 
 
 def candidate_spans(windows: Windows, entity_max_length: int) -> Spans:

@@ -69,7 +69,7 @@ class Examples:
             - "labels": int64 [n_spans], class of each span; with boundary smoothing float32 [n_spans, n_classes], share
               of each class;
             - "gate": float32 [n_words, 2], whether an entity starts, and whether one ends, at each word;
-            - "asked": float32 [n_words, 2], 1 where the gate is trained: for starts, the first words of candidate
+            - "gate_mask": float32 [n_words, 2], 1 where the gate is trained: for starts, the first words of candidate
               spans; for ends, the last words of candidate spans, if every span of up to `entity_max_length` words that
               ends there begins in the window's own words, so that all entities that end there are known. This holds
               except at some cuts of sentences longer than a window;
@@ -81,9 +81,9 @@ class Examples:
         is_gold = labels != OUTSIDE
         n_words = len(windows.word_index)
         gate = gate_targets(spans, is_gold, n_words)
-        asked = gate_targets(spans, np.ones(len(spans)), n_words)
+        gate_mask = gate_targets(spans, np.ones(len(spans)), n_words)
         known = self._knows_ends(windows)
-        asked[:, 1] *= known
+        gate_mask[:, 1] *= known
         targets = labels
         if self.boundary_smoothing:
             n_classes = 1 + len(self.source.labels)
@@ -101,7 +101,7 @@ class Examples:
             "batch": batch,
             "labels": torch.from_numpy(targets),
             "gate": torch.from_numpy(gate),
-            "asked": torch.from_numpy(asked),
+            "gate_mask": torch.from_numpy(gate_mask),
         }
         if self.tags:
             tags = word_tags(windows, gold, known)

@@ -44,14 +44,14 @@ def on_rank_zero(work: Callable[[], Value]) -> Value:
     """
     if not _several():
         return work()
-    told: list[tuple[Value | None, BaseException | None]] = [(None, None)]
+    outcome: list[tuple[Value | None, BaseException | None]] = [(None, None)]
     if dist.get_rank() == 0:
         try:
-            told = [(work(), None)]
+            outcome = [(work(), None)]
         except Exception as error:
-            told = [(None, error)]
-    dist.broadcast_object_list(told, src=0, group=_group())
-    value, failure = told[0]
+            outcome = [(None, error)]
+    dist.broadcast_object_list(outcome, src=0, group=_group())
+    value, failure = outcome[0]
     if failure is not None:
         raise failure
     return value  # type: ignore[return-value]

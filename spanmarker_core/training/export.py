@@ -95,14 +95,14 @@ def finish(
         measured |= _scores(split, result)
     config = replace(config, facts={**facts, **measured})
     # These facts are for the card only: the config is the model's identity, independent of time and machine.
-    told = {
+    card_values = {
         "data": summary.to_json(),
         "log": log_rows(history),
         "scores": {split: scores_json(result) for split, result in results.items()},
         **density_facts(tagger, dev_sentences),
         **run_facts(tagger.device, seconds),
     }
-    card, files = model_card(config, told), card_files(config, told)
+    card, files = model_card(config, card_values), card_files(config, card_values)
     tokenizer = tagger.packer.tokenizer
     digest = save_bundle(output, config, network, tokenizer, card, settings.weight_dtype, files)
     return TrainingResult(digest, results["dev"], steps, seconds)

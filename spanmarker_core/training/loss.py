@@ -34,7 +34,7 @@ class SpanLoss(nn.Module):
         batch: Batch,
         labels: Tensor,
         gate: Tensor,
-        asked: Tensor,
+        gate_mask: Tensor,
         tags: Tensor | None = None,
         chains: np.ndarray | None = None,
         totals: Tensor | None = None,
@@ -45,7 +45,7 @@ class SpanLoss(nn.Module):
             batch: the batch.
             labels: int64 [n_spans], class of each span; or float32 [n_spans, n_classes], share of each class.
             gate: float32 [n_words, 2], targets of the gate.
-            asked: float32 [n_words, 2], 1 where the gate is trained, else 0.
+            gate_mask: float32 [n_words, 2], 1 where the gate is trained, else 0.
             tags: int64 [n_words], tags of words; None without a sequence head.
             chains: int64 [n_words], chain of each word; None without a sequence head.
             totals: int64 [3], denominators of the means, from `counts`. For a part of a step, those of the whole step,
@@ -56,14 +56,14 @@ class SpanLoss(nn.Module):
         """
         scores = self.network(batch.to(labels.device))
         if totals is None:
-            totals = self.counts({"labels": labels, "asked": asked, "tags": tags, "chains": chains})
+            totals = self.counts({"labels": labels, "gate_mask": gate_mask, "tags": tags, "chains": chains})
         # Divide sums by counts of at least one, since a mean over nothing is NaN.
-        n_spans, n_asked, n_units = totals.to(labels.device).clamp_min(1)
-        wanted = labels if scores.kept is None else labels[torch.from_numpy(scores.kept).to(labels.device)]
-        loss = nn.functional.cross_entropy(scores.logits, wanted, reduction="sum") / n_spans
+        n_spans, n_gated, n_units = totals.to(labels.device).clamp_min(1)
+        targets = labels if scores.kept is None else labels[torch.from_numpy(scores.kept).to(labels.device)]
+        loss = nn.functional.cross_entropy(scores.logits, targets, reduction="sum") / n_spans
         if scores.gate is not None:
-            gate_loss = nn.functional.binary_cross_entropy_with_logits(scores.gate, gate, asked, reduction="sum")
-            loss = self.gate_weight * gate_loss / n_asked + (1 - self.gate_weight) * loss
+            gate_loss = nn.functional.binary_cross_entropy_with_logits(scores.gate, gate, gate_mask, reduction="sum")
+            loss = self.gate_weight * gate_loss / n_gated + (1 - self.gate_weight) * loss
         if scores.tags is not None:
             tag_loss: Tensor = self.network.tags.loss(scores.tags, tags, chains) / n_units  # type: ignore[union-attr, operator]
             loss = self.tag_weight * tag_loss + (1 - self.tag_weight) * loss
@@ -78,4 +78,4 @@ class SpanLoss(nn.Module):
         units = 0
         if example.get("tags") is not None:
             units = self.network.tags.units(example["tags"], example["chains"])  # type: ignore[union-attr, operator]
-        return torch.tensor([len(example["labels"]), int(example["asked"].sum()), units])
+        return torch.tensor([len(example["labels"]), int(example["gate_mask"].sum()), units])

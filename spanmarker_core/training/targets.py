@@ -54,8 +54,8 @@ def smoothed(spans: Spans, labels: np.ndarray, n_classes: int, epsilon: float) -
         first, last = spans.first_word[gold] + start, spans.last_word[gold] + end
         place = spans.rows_of(first, last)
         np.add.at(targets, (np.where(place >= 0, place, gold), of), part)
-    told = targets.sum(axis=1, keepdims=True)
-    targets /= np.maximum(told, 1)
+    totals = targets.sum(axis=1, keepdims=True)
+    targets /= np.maximum(totals, 1)
     targets[:, OUTSIDE] = 1 - targets.sum(axis=1)
     return targets
 

@@ -124,8 +124,8 @@ class SpanTrainer(Trainer):
             pretrained = {id(weight) for weight in network.pretrained_weights()}  # type: ignore[union-attr, operator]
             groups = []
             for group in optimizer.param_groups:
-                for rate, wanted in ((group["lr"], True), (self.head_learning_rate, False)):
-                    weights = [weight for weight in group["params"] if (id(weight) in pretrained) == wanted]
+                for rate, is_pretrained in ((group["lr"], True), (self.head_learning_rate, False)):
+                    weights = [weight for weight in group["params"] if (id(weight) in pretrained) == is_pretrained]
                     groups.append({**group, "params": weights, "lr": rate})
             optimizer.param_groups = groups
         return optimizer
@@ -237,9 +237,9 @@ class SpanTrainer(Trainer):
         if not bad:
             return
         suspects = [part.windows for part, loss in self._done if part.counts and not torch.isfinite(loss)]
-        told = gather((suspects, [part.windows for part, _ in self._done if part.counts]))
+        gathered = gather((suspects, [part.windows for part, _ in self._done if part.counts]))
         # If no single part is bad, which is possible for a gradient, any part may be the cause.
-        windows = [part for bad, _ in told for part in bad] or [part for _, parts in told for part in parts]
+        windows = [part for bad, _ in gathered for part in bad] or [part for _, parts in gathered for part in parts]
         numbers = np.concatenate(windows)
         names = self.examples.source.names(numbers[:_NAMED])
         more = f" and {len(numbers) - _NAMED} more windows" if len(numbers) > _NAMED else ""

@@ -264,12 +264,12 @@ def _rows(windows: Windows, spans: Spans, gold: np.ndarray) -> np.ndarray:
         return np.full(len(gold), -1)
     keys = (windows.word_sentence[owned].astype(np.int64) << np.int64(32)) + windows.word_index[owned]
     by_key = np.argsort(keys)
-    wanted = (gold[:, 0] << np.int64(32)) + gold[:, 1]
-    place = np.minimum(np.searchsorted(keys[by_key], wanted), len(keys) - 1)
+    queries = (gold[:, 0] << np.int64(32)) + gold[:, 1]
+    place = np.minimum(np.searchsorted(keys[by_key], queries), len(keys) - 1)
     first = owned[by_key[place]]
     # If a window has such a candidate, its words are contiguous words of one sentence.
     rows = spans.rows_of(first, first + gold[:, 2] - gold[:, 1] - 1)
-    return np.where(keys[by_key[place]] == wanted, rows, -1)
+    return np.where(keys[by_key[place]] == queries, rows, -1)
 
 
 def _hash(text: str) -> int:

@@ -139,7 +139,7 @@ def test_a_window_is_asked_for_its_own_words_and_told_the_truth_of_them():
         made = examples.batch(np.array([number]))
         window = windows.take(np.array([number]))
         index, own = window.word_index, window.word_tag
-        (start_asked, end_asked), gate = made["asked"].numpy().T > 0, made["gate"].numpy()
+        (start_asked, end_asked), gate = made["gate_mask"].numpy().T > 0, made["gate"].numpy()
         spans = candidate_spans(window, 3)
         assert np.flatnonzero(start_asked).tolist() == np.unique(spans.first_word).tolist()
         known = [

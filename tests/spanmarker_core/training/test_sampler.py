@@ -139,7 +139,7 @@ def test_pools_make_no_difference_to_batches_and_are_read_once_while_held():
         for numbers in (np.array([3, 20, 8, 21]), np.array([0, 1]), np.array([24, 2])):
             first, second = one.batch(numbers, epoch), several.batch(numbers, epoch)
             assert first["labels"].any()
-            for name in ("labels", "gate", "asked"):
+            for name in ("labels", "gate", "gate_mask"):
                 assert torch.equal(first[name], second[name])
             assert torch.equal(first["batch"].token_ids, second["batch"].token_ids)
             assert first["batch"].spans.first_token.tolist() == second["batch"].spans.first_token.tolist()
