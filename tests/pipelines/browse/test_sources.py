@@ -89,9 +89,9 @@ def test_compressed_texts_come_back(tmp_path):
     ("name", "content", "kind"),
     [
         ("a.csv", b"id,text\n1,x\n", "CSV"),
-        ("a.tsv.gz", gzip.compress(b"id\ttext\n1\tx\n"), "TSV"),
+        ("a.tsv.gz", gzip.compress(b"id\ttext\n1\tx\n", mtime=0), "TSV"),
         ("a.json", b'[{"id": 1, "text": "x"}]', "a JSON array"),
-        ("a.jsonl.gz", gzip.compress(b'[{"id": 1, "text": "x"}]'), "a JSON array"),
+        ("a.jsonl.gz", gzip.compress(b'[{"id": 1, "text": "x"}]', mtime=0), "a JSON array"),
         ("a.jsonl", '{"id": 1, "text": "x"}'.encode("utf-16"), "UTF-16"),
     ],
 )
