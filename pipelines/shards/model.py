@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Union
 
 import pyarrow as pa
 
@@ -24,6 +24,9 @@ from spanmarker_core.errors import CodedError
 from spanmarker_core.text.detection import load_detector
 from spanmarker_core.windows.packer import Context, Packer
 
+if TYPE_CHECKING:  # It imports torch, which preparing samples does not need.
+    from spanmarker_core.inference.tagger import Tagger
+
 #: Time limit for loading a model, in seconds.
 LOAD_SECONDS = 600.0
 
@@ -41,8 +44,12 @@ class Packing:
     context: Context
 
 
+#: What a worker loads for a task: a `Tagger` for a `TagTask`, else a `Packing`.
+Model = Union["Tagger", Packing]
+
+
 @lru_cache(maxsize=1)
-def model_for(task: Task) -> Any:
+def model_for(task: Task) -> Model:
     """Return the model of a task, loaded once per process, after checking the versions of model and program.
 
     The result is a `Tagger` for a `TagTask`, and otherwise a `Packing`, which does not import torch.
@@ -103,7 +110,7 @@ def _annotating_packer(task: AnnotatedTask, where: str) -> Packer:
     )
 
 
-def _fitting(model: Any, task: Task) -> Any:
+def _fitting(model: Model, task: Task) -> Model:
     """Reject a model that leaves no memory for a shard: each shard would end its worker process.
 
     Only the first model of a process is checked: later measurements include memory left over from earlier models.
@@ -113,7 +120,7 @@ def _fitting(model: Any, task: Task) -> Any:
     return model
 
 
-def check_model(model: Any, task: TagTask) -> None:
+def check_model(model: "Tagger", task: TagTask) -> None:
     """Tag a valid text: if that fails, the model is broken and documents are not to blame.
 
     Args:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pipelines.errors import PipelineError, describe
 from pipelines.output.manifest import finished_entry
@@ -20,12 +20,15 @@ from pipelines.processes.memory import rss_bytes
 from pipelines.shards.annotated import AnnotatedShard
 from pipelines.shards.careful import CarefulAttempt
 from pipelines.shards.corpus import PrepareShard, TagSamplesShard, TagShard
-from pipelines.shards.model import LOAD_SECONDS, model_for
+from pipelines.shards.model import LOAD_SECONDS, Model, Packing, model_for
 from pipelines.shards.runner import Progress, ShardWork
 from pipelines.task import AnnotatedTask, TagTask, Task
 from schemas.manifest import Entry
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
+
+if TYPE_CHECKING:  # It imports torch, which preparing samples does not need.
+    from spanmarker_core.inference.tagger import Tagger
 
 _WATCH_SECONDS = 0.5
 
@@ -74,7 +77,7 @@ class Fault:
 Outcome = Done | Failed | Fault
 
 
-def _loaded(task: Task) -> Any:
+def _loaded(task: Task) -> Model:
     with _watched("loading the model", LOAD_SECONDS):
         return model_for(task)
 
@@ -92,7 +95,7 @@ def facts(task: Task) -> dict[str, str]:
     """
     with _busy:
         model = _loaded(task)
-    if not isinstance(task, TagTask):
+    if not isinstance(task, TagTask) or isinstance(model, Packing):
         return {"device": "cpu"}
 
     from spanmarker_core.bundle.config import describe_gate
@@ -109,7 +112,7 @@ def facts(task: Task) -> dict[str, str]:
 def run_shard(
     shard: Shard,
     task: Task,
-    model: Any,
+    model: Model,
     progress: Progress | None = None,
     careful: CarefulAttempt | None = None,
 ) -> Entry:
@@ -128,11 +131,11 @@ def run_shard(
     """
     work: ShardWork[Any]
     if isinstance(task, TagTask):
-        work = (TagSamplesShard if task.samples else TagShard)(shard, task, model, careful)
+        work = (TagSamplesShard if task.samples else TagShard)(shard, task, cast("Tagger", model), careful)
     elif isinstance(task, AnnotatedTask):
-        work = AnnotatedShard(shard, task, model, careful)
+        work = AnnotatedShard(shard, task, cast(Packing, model), careful)
     else:
-        work = PrepareShard(shard, task, model, careful)
+        work = PrepareShard(shard, task, cast(Packing, model), careful)
     return work.run(progress)
 
 
