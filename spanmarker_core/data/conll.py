@@ -147,7 +147,7 @@ def _pairs(
         chosen.append(column % n_columns)
     first, second = chosen
     if first == second:
-        problem = f"it has {n_columns} columns: token_column {token} and tag_column {tag} are one"
+        problem = f"it has {n_columns} columns: token_column {token} and tag_column {tag} are the same column"
         return BadRecord(start_line, problem)
     for number, row in enumerate(rows, start=1):
         if indexed and row[0] != str(number):

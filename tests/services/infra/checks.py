@@ -24,6 +24,7 @@ import yaml
 from typer.exceptions import TyperException
 
 from pipelines.cli import app
+from pipelines.commands.options import words_after
 from pipelines.errors import PipelineError
 from pipelines.jobs.job_file import read_job
 from pipelines.jobs.prepare import PrepareJob
@@ -262,7 +263,7 @@ def spanmarker_problems(
     if arguments[0] not in JOBS:
         return [], None
     options = {name: list(value) if isinstance(value, tuple) else value for name, value in context.params.items()}
-    path, options["beam_options"] = options.pop("job"), context.args
+    path, options["beam_options"] = options.pop("job"), words_after(context)
     try:
         if path is None or files is None:
             return [], read_job(JOBS[arguments[0]], path and str(ROOT / path), options)
