@@ -27,6 +27,7 @@ EXIT_CODES = {
     "output.lock_lost": 3,
     "output.not_readable": 3,
     "output.not_writable": 3,
+    "snapshot.not_committed": 3,
     "storage.failed": 3,
     "worker.start_failed": 3,
     "rejects.too_many": 4,  # --max-rejects was exceeded; all shards are done, unless an absolute limit ended the job
@@ -203,6 +204,27 @@ class PipelineError(CodedError):
         "model's bundle with --model, or choose a format of texts, such as jsonl.",
         "export.other_model": "{path} is not the model of this output: its digest is {here}, and that of the output's "
         "model is {there}. Pass another --model.",
+        # snapshots of tables
+        "snapshot.no_library": "--commit {format} needs {library}, which is not installed ({reason}). Install it: pip "
+        "install 'spanmarker-pipelines[{format}]'.",
+        "snapshot.no_store": "--commit cannot create tables in {path}: {reason}. Choose another local folder, or S3, "
+        "as --output, or leave out --commit.",
+        "snapshot.no_catalogue": "--commit iceberg needs a catalogue for {path}: only a local output has its own. "
+        "Define a catalogue called {name} in pyiceberg's configuration (.pyiceberg.yaml or the environment), or pass "
+        "--commit delta.",
+        "snapshot.bad_columns": "{format} cannot hold these columns:\n{columns}\nRemove them from --keep-columns, "
+        "rename them (NAME=NEW_NAME), convert them in the inputs, or leave out --commit {format}.",
+        "snapshot.foreign": "{path} is a table, but not one that only this program writes: {reason}. Remove the table "
+        "(the folder _delta_log, or the table in the catalogue), or choose another --output.",
+        "snapshot.other_columns": "table {table} of {path} has other columns than this job writes:\n  there: {there}\n"
+        "  here:  {here}\nRemove the table (the folder _delta_log, or the table in the catalogue), or choose another "
+        "--output.",
+        "snapshot.commit_needed": "{path} has {format} tables, whose snapshots name its files. Pass --commit {format}, "
+        "or remove the tables ({folder}).",
+        "snapshot.not_readable": "cannot read table {path}: {reason}. Fix the cause, or remove the table (the folder "
+        "_delta_log, or the table in the catalogue); the same command with --commit then creates another.",
+        "snapshot.not_committed": "cannot commit to table {path}: {reason}. Finished shards are kept. Fix the cause "
+        "and run the same command again.",
         # experiments
         "experiment.changed": "{count} runs in {output} started with other inputs or settings:\n{runs}\nAn experiment "
         "never mixes results of different settings: choose another --output, or repeat these "

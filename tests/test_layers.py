@@ -34,7 +34,7 @@ LAYERS = {
         ["storage"],
         ["stages", "output"],
         ["planning", "training_data"],
-        ["shards", "browse", "export"],
+        ["shards", "browse", "export", "snapshots"],
         ["engines"],
         ["jobs"],
         ["report"],
@@ -51,7 +51,13 @@ WITHOUT_TORCH = ["schemas", "spanmarker_core.text", "spanmarker_core.windows", "
 WITHOUT_TORCH += ["spanmarker_core.architectures", "spanmarker_core.data", "spanmarker_core.formats"]
 WITHOUT_TORCH += ["pipelines.jobs", "pipelines.output"]
 WITHOUT_TORCH += ["pipelines.planning", "pipelines.stages", "pipelines.storage", "pipelines.processes"]
-WITHOUT_TORCH += ["pipelines.shards", "pipelines.commands", "pipelines.browse", "pipelines.export"]
+WITHOUT_TORCH += [
+    "pipelines.shards",
+    "pipelines.commands",
+    "pipelines.browse",
+    "pipelines.export",
+    "pipelines.snapshots",
+]
 
 
 def module_name(path: Path) -> str:

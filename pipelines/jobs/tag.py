@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+import pyarrow as pa
 from pydantic import (
     Field,
     ValidationInfo,
@@ -10,8 +11,10 @@ from pydantic import (
 
 from pipelines.jobs.base import CorpusJob
 from pipelines.output.layout import tag_tables
+from pipelines.snapshots.snapshots import Snapshots, TableFormat
 from pipelines.storage import absolute
 from pipelines.task import TagTask, WriteSentences
+from schemas import ANNOTATIONS, DOCUMENTS
 from spanmarker_core.bundle.config import decoder_of, describe_gate, gate_threshold
 from spanmarker_core.bundle.reader import BundleInfo
 
@@ -29,6 +32,9 @@ class TagJob(CorpusJob):
     )
     write_sentences: WriteSentences = Field(
         "none", description="offsets or text: also write the table sentences, with their offsets or also their texts."
+    )
+    commit: TableFormat | None = Field(
+        None, description="delta or iceberg: make the files of the finished run a snapshot of tables of this format."
     )
     decoder: str | None = Field(None, description="flat.v1, nested.v1 or all.v1.  [default: as stored in the model]")
     threshold: float | None = Field(
@@ -92,6 +98,23 @@ class TagJob(CorpusJob):
             **({"write_sentences": self.write_sentences} if self.write_sentences != "none" else {}),
             **{f"schema.{table.name}": str(table.version) for table in tag_tables(self.write_sentences)},
         }
+
+    def snapshots(self, identity: dict[str, str], kept: pa.Schema) -> Snapshots | None:
+        """Return the tables that the run commits to; None without `commit`.
+
+        Args:
+            identity: identity of the job, with its kept columns.
+            kept: the kept columns.
+
+        Raises:
+            PipelineError: `snapshot.no_library`, `snapshot.no_store`, `snapshot.no_catalogue`, `snapshot.bad_columns`.
+        """
+        if self.commit is None:
+            return None
+        keeping = {DOCUMENTS.name, ANNOTATIONS.name if self.keep_columns_in == "annotations" else DOCUMENTS.name}
+        tables = {table.name: table for table in tag_tables(self.write_sentences)}
+        schemas = {name: table.extended(kept if name in keeping else []).schema for name, table in tables.items()}
+        return Snapshots(absolute(self.output), self.commit, schemas, identity)
 
     def task(self, info: BundleInfo, digest: str, samples_job: str = "") -> TagTask:
         """Return the shard task of the job.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pipelines.output.digest_set import DigestSet, chunks, digests_of
 from pipelines.output.manifest import plan_path, planned
 from pipelines.output.plan_file import Planned, save_plan
-from pipelines.output.reconcile import Reconciled, reconcile
+from pipelines.output.reconcile import NONE, Reconciled, reconcile
 from schemas.shards import Shard
 
 #: Reasons why a shard is pending, in the order of messages.
@@ -43,6 +43,11 @@ class PendingShards:
     def known(self) -> DigestSet:
         """The shards whose rows the output will hold: planned shards, and shards kept without their input."""
         return self.plan.names | self.state.orphaned
+
+    @property
+    def pending(self) -> DigestSet:
+        """The planned shards that are not finished."""
+        return self.plan.names - self.state.done
 
     @property
     def changed(self) -> bool:
@@ -91,6 +96,7 @@ def find_pending(
     *,
     prune: bool,
     force: bool,
+    held: DigestSet = NONE,
     before_removal: Callable[[], None],
 ) -> PendingShards:
     """Save the plan and reconcile the output folder with it.
@@ -102,6 +108,7 @@ def find_pending(
         job: digest of the identity.
         prune: whether to remove finished shards if the plan contains none of their files.
         force: whether to remove all finished shards.
+        held: shards whose files stay even if their entries are removed, because a snapshot of a table names them.
         before_removal: called after the plan is saved and before the first finished shard is removed; with `force`
             even if there is none.
 
@@ -110,7 +117,7 @@ def find_pending(
             `output.not_writable`.
     """
     plan = save_plan(plan_path(output), shards, identity)
-    state = reconcile(output, plan.names, job, prune=prune, force=force, before_removal=before_removal)
+    state = reconcile(output, plan.names, job, prune=prune, force=force, held=held, before_removal=before_removal)
     left, left_bytes = plan.left(state.done)
     counts = dict.fromkeys(REASONS, 0)
     if state.forced:

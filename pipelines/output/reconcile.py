@@ -70,6 +70,7 @@ def reconcile(
     *,
     prune: bool = False,
     force: bool = False,
+    held: DigestSet = NONE,
     before_removal: Callable[[], None] = lambda: None,
 ) -> Reconciled:
     """Reconcile an output folder with its saved plan, before any shard runs.
@@ -84,6 +85,7 @@ def reconcile(
             removed.
         prune: whether to remove finished shards if the plan contains none of their files.
         force: whether to remove all finished shards.
+        held: shards whose files stay even if their entries are removed, because a snapshot of a table names them.
         before_removal: called before the first finished shard is removed; with `force` even if there is none.
 
     Raises:
@@ -96,7 +98,7 @@ def reconcile(
         before_removal()
         forced = sum(1 for _ in committed_names(output))
         keep_only(output, NONE)
-        _remove_outputs(output, NONE, output_sizes(output))
+        _remove_outputs(output, held, output_sizes(output))
         return Reconciled(NONE, forced=forced)
     found = _find_done(output, before_removal)
     unknown = _look_at_unknown(output, found.done - plan, found.done, job)
@@ -107,7 +109,7 @@ def reconcile(
     if len(found.committed - kept):
         before_removal()
         keep_only(output, kept)
-    _remove_outputs(output, kept, found.sizes)
+    _remove_outputs(output, kept | held, found.sizes)
     return Reconciled(
         kept,
         superseded=len(unknown.superseded),
@@ -144,7 +146,7 @@ def _clear_engines(output: str) -> None:
     remove_files(join(failures, f"{name}.json") for name in recorded)
 
 
-def remove_unknown_files(output: str, known: DigestSet) -> None:
+def remove_unknown_files(output: str, known: DigestSet, held: DigestSet = NONE) -> None:
     """Remove all files of unknown shards, entries first.
 
     Call it after an engine has ended. A worker of a dead run may have checked the lock just before this run acquired
@@ -153,6 +155,7 @@ def remove_unknown_files(output: str, known: DigestSet) -> None:
     Args:
         output: the output folder.
         known: planned shards and shards that are kept.
+        held: shards whose files stay in any case, because a snapshot of a table names them.
 
     Raises:
         PipelineError: `output.not_writable`.
@@ -160,10 +163,10 @@ def remove_unknown_files(output: str, known: DigestSet) -> None:
     remove_entries(output, known.missing(loose_names(output)))
     for table in TABLES:
         there = filter(is_shard_name, names_in(join(output, table.name), table_ending(table.name)))
-        remove_files(table_path(output, table.name, name) for name in known.missing(there))
+        remove_files(table_path(output, table.name, name) for name in (known | held).missing(there))
 
 
-def remove_uncommitted(output: str, known: DigestSet) -> None:
+def remove_uncommitted(output: str, known: DigestSet, held: DigestSet = NONE) -> None:
     """Remove all files of unknown shards, and published outputs of shards that are not finished.
 
     No table then shows a part of a shard.
@@ -171,13 +174,14 @@ def remove_uncommitted(output: str, known: DigestSet) -> None:
     Args:
         output: the output folder.
         known: planned shards and shards that are kept.
+        held: shards whose files stay in any case, because a snapshot of a table names them.
 
     Raises:
         PipelineError: `output.not_writable`.
     """
     sizes = output_sizes(output)  # before the entries are read, because outputs are published first
     remove_entries(output, known.missing(loose_names(output)))
-    _remove_outputs(output, DigestSet.of(committed_names(output)), sizes)
+    _remove_outputs(output, DigestSet.of(committed_names(output)) | held, sizes)
 
 
 def _remove_outputs(output: str, kept: DigestSet, sizes: dict[str, Sizes]) -> None:

@@ -22,7 +22,7 @@ from pipelines.output.layout import TABLES, table_ending, tables_of
 from pipelines.output.manifest import identity_digest, make_folders
 from pipelines.output.overwrite import refuse_inputs, refuse_overwrite
 from pipelines.output.pending_shards import SKIPPED, PendingShards, find_pending
-from pipelines.output.reconcile import remove_uncommitted, remove_unknown_files
+from pipelines.output.reconcile import NONE, remove_uncommitted, remove_unknown_files
 from pipelines.report.command import command_line
 from pipelines.report.run_counts import Listeners, RunCounts, rejects_in
 from pipelines.report.run_markdown import describe_alarms, describe_documents, report_markdown
@@ -31,6 +31,7 @@ from pipelines.runs.json_log import JsonLog, is_log
 from pipelines.runs.planned_job import plan_job
 from pipelines.runs.progress import ProgressDisplay
 from pipelines.runs.prometheus import Metrics, is_metrics
+from pipelines.snapshots.snapshots import Snapshots, refuse_other_formats
 from pipelines.storage import (
     Lease,
     absolute,
@@ -117,6 +118,11 @@ class _Run:
         self.job, self.identity = self.work.job, self.work.identity
         self.table = tables_of(self.identity)[0].name  # the main table of the output
         self.command = self.job.described()
+        self.snapshots: Snapshots | None = None
+        if isinstance(self.job, TagJob):
+            refuse_other_formats(output, self.job.commit)
+            self.snapshots = self.job.snapshots(self.identity, self.work.task("").columns.kept)
+        self.held = NONE  # shards whose files stay until the next snapshots are published
 
     def run(self) -> None:
         """Run the job."""
@@ -126,7 +132,7 @@ class _Run:
         make_folder(output)
         with sole_writer(output, who=f"spanmarker {self.job.verb}") as lease:
             self.metrics.begin()
-            work = self._find_work()
+            work = self._find_work(lease)
             if not work.changed and (known := self._last_report(work)) is not None:
                 self._nothing_to_do(work, known, lease)
                 return
@@ -134,7 +140,7 @@ class _Run:
             remove(self._report_path)
             self._do(work, lease)
             lease.check()
-            remove_unknown_files(output, work.known)
+            remove_unknown_files(output, work.known, self.held)
             compact(output)
             values = describe_run(output, work, self.counts, self.job, identity, started, self.line)
             if (missing := values["this_run"]["shards_left"]) and not self.stopped:
@@ -143,8 +149,8 @@ class _Run:
             self.work.end(output, work.plan.names)
             lease.check()  # Counting a large output takes time.
             self._publish(values)
-        self._say_done(values)
-        self._end("done", values)
+            self._say_done(values)
+            self._end("done", values, work, lease)
 
     def _publish(self, values: dict[str, Any]) -> None:
         from pipelines.report.run_page import report_page  # imported late, so that a run starts quickly
@@ -153,12 +159,14 @@ class _Run:
         publish_bytes(join(self.output, "report.md"), report_markdown(values))
         publish_bytes(self._report_path, report_json(values))  # last, because it marks the run as finished
 
-    def _find_work(self) -> PendingShards:
+    def _find_work(self, lease: Lease) -> PendingShards:
         job, output, identity = self.job, self.output, self.identity
         digest = identity_digest(identity)
         acquire(output, identity, job.force)
         make_folders(output, tables_of(identity))
         shards = self.work.shards(output, digest)
+        if self.snapshots is not None:
+            self.held = self.snapshots.open()
 
         def before_removal() -> None:
             remove(self._report_path)  # first, because it describes rows that are about to be removed
@@ -168,8 +176,19 @@ class _Run:
                 write_identity(output, identity)
 
         work = find_pending(
-            output, shards, identity, digest, prune=job.prune, force=job.force, before_removal=before_removal
+            output,
+            shards,
+            identity,
+            digest,
+            prune=job.prune,
+            force=job.force,
+            held=self.held,
+            before_removal=before_removal,
         )
+        if self.snapshots is not None and len(again := self.held & work.pending):
+            lease.check()
+            self.snapshots.drop(again)  # A snapshot never names a file while it is replaced.
+            self.held -= again
         self.counts.skipped = work.total - work.left
         return work
 
@@ -191,7 +210,7 @@ class _Run:
                 # Remove leftovers of failed attempts. If that fails, the next run removes them.
                 with contextlib.suppress(CodedError, OSError):
                     lease.check()
-                    remove_uncommitted(self.output, work.known)
+                    remove_uncommitted(self.output, work.known, self.held)
                 raise
 
     def _shards(self, work: PendingShards, lease: Lease) -> Iterator[Shard]:
@@ -220,10 +239,10 @@ class _Run:
                 pass
         rows = join(self.output, self.table)
         self.console.print(f"Nothing to do: {work.intent}. Rows: {rows}", markup=False, soft_wrap=True)
-        self._end("nothing to do", values)
+        self._end("nothing to do", values, work, lease)
 
-    def _end(self, reason: str, values: dict[str, Any]) -> None:
-        """Report the end of the run, and fail if too many documents were rejected."""
+    def _end(self, reason: str, values: dict[str, Any], work: PendingShards, lease: Lease) -> None:
+        """Report the end of the run, and fail if too many documents were rejected; otherwise publish its snapshots."""
         self.metrics.values = values
         found, left = values["output"], values["this_run"]["shards_left"]
         rejects, documents = rejects_in(found["counts"]), found["counts"]["documents"]
@@ -249,6 +268,11 @@ class _Run:
                 path=self.output,
                 reasons="\n".join(reasons),
             )
+        if self.snapshots is not None:
+            lease.check()
+            self.console.print(self.snapshots.publish(lease.check), markup=False, highlight=False, soft_wrap=True)
+            if len(self.held - work.known):
+                remove_unknown_files(self.output, work.known)
         self.log.event(
             "run.finished",
             reason=reason,
