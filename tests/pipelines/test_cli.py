@@ -96,6 +96,7 @@ def test_status_of_no_output(monkeypatch, capsys, tmp_path):
     assert "output.not_a_job" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_threads_of_a_command_do_not_spin_while_they_wait(tmp_path):
     code = f"""
 import os, sys

@@ -310,6 +310,7 @@ def test_thousands_of_files_cost_what_is_looked_at(tmp_path):
     database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["duckdb", "starlette.requests", "uvicorn"])
 def test_without_a_library_it_is_said_what_to_install(tmp_path, library):
     begin(tmp_path)

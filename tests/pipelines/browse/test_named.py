@@ -127,6 +127,7 @@ def test_no_source_leads_out_of_the_folder(tmp_path, monkeypatch, source):
     assert not shown(output, "s3://in", "memory://in")
 
 
+@pytest.mark.slow
 def test_no_url_is_asked_for_that_was_not_named(tmp_path):
     with trap() as (address, asked):
         output = an_output(tmp_path / "out", f"{address}/secret/a.jsonl")

@@ -20,6 +20,7 @@ def output(tmp_path):
     return tmp_path / "out"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_it_serves_until_it_is_ended_and_a_client_that_says_nothing_keeps_nobody(output, number, code):
     before = sorted((path, os.stat(path).st_mtime_ns) for path in output.rglob("*"))

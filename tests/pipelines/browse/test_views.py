@@ -152,6 +152,7 @@ def test_a_changed_source_shows_entities_without_context(article, change):
     assert "<mark" not in pages.page("/document", urlsplit(address).query).decode()
 
 
+@pytest.mark.slow
 def test_a_huge_document_is_shown_in_parts(tmp_path):
     count = 6_000
     text = "".join(f"Ann{n:05d} sat down here.{' ' if n % 9 else chr(10)}" for n in range(count))

@@ -34,7 +34,9 @@ def run(corpus, out, bundle, **options):
     return console.export_text()
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.services)])
+@pytest.mark.parametrize(
+    "workers", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.services)]
+)
 def test_workers_write_the_rows_that_one_process_writes(workers, corpus, tmp_path, tiny_bundle):
     text = run(corpus, tmp_path / "out", tiny_bundle, workers=workers)
     first = text.splitlines()[0]

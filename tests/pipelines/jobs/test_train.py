@@ -50,6 +50,7 @@ def trained(job) -> str:
     return console.file.getvalue()
 
 
+@pytest.mark.slow
 def test_what_a_job_leaves_open_is_as_its_windows_were_prepared(encoder, tmp_path):
     data = sentences()
     train, dev = write_sentences(tmp_path / "train.jsonl", data), write_sentences(tmp_path / "dev.jsonl", data[:5])
@@ -71,6 +72,7 @@ def test_what_a_job_leaves_open_is_as_its_windows_were_prepared(encoder, tmp_pat
             trained(TrainJob(**files, output=str(tmp_path / "c"), **given))
 
 
+@pytest.mark.slow
 def test_prepared_windows_train_as_the_data_that_they_were_made_of(encoder, tmp_path):
     data = [replace(sentence, sentence_id=sentence.sentence_id + 1) for sentence in sentences()]
     train, dev = write_sentences(tmp_path / "train.jsonl", data), write_sentences(tmp_path / "dev.jsonl", data[:20])

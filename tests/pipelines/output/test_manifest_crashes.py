@@ -100,6 +100,7 @@ OTHER = {**IDENTITY, "model": "other"}
 ANEW = [a_shard(f"/in/{name}.jsonl", job=identity_digest(OTHER)) for name in "abc"]
 
 
+@pytest.mark.slow
 def test_a_forced_job_that_breaks_off_goes_on_without_force(copies, monkeypatch):
     taken = 0
     for step in itertools.count(1):

@@ -99,6 +99,7 @@ def test_order_and_pages_change_nothing(monkeypatch):
     assert described(entries) == whole
 
 
+@pytest.mark.slow
 def test_a_multitude_of_sources_is_counted():
     """Of 50,000 sources a few are told, and memory holds some forty bytes of each."""
     entry = shard_of("", 1000, 50)

@@ -100,6 +100,7 @@ def test_columns_of_every_format(tmp_path, tiny_bundle, ending, write, records, 
     assert rows(tmp_path / "staged", "sentences") == rows(tmp_path / "fused", "sentences")
 
 
+@pytest.mark.slow
 def test_columns_of_standard_input_are_kept(tmp_path, tiny_bundle):
     lines = "".join(json.dumps(record) + "\n" for record in RECORDS).encode()
     out = tmp_path / "samples"

@@ -76,6 +76,7 @@ def test_standard_input(tmp_path, tiny_bundle):
     assert_same_annotations(found, expected)
 
 
+@pytest.mark.slow
 def test_standard_input_in_another_format(tmp_path, tiny_bundle):
     content = gzip.compress(b"id,text\na,Obama\nb,x,y\n")
     done = piped(content, tmp_path / "out", tiny_bundle, "--format", "csv.gz")

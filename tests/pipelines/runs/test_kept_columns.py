@@ -36,7 +36,9 @@ def kept_of(output) -> dict[str, tuple]:
     return {row["document_id"]: tuple(row[name] for name in names) for row in rows(output, "documents")}
 
 
-@pytest.mark.parametrize("engine", ["inline", "local", "beam"])
+@pytest.mark.parametrize(
+    "engine", ["inline", *(pytest.param(name, marks=pytest.mark.slow) for name in ("local", "beam"))]
+)
 def test_columns_are_carried_into_both_tables(tmp_path, tiny_bundle, corpus, engine):
     tag([corpus], tmp_path / "out", tiny_bundle, engine=engine, keep_columns_in="annotations", **KEEP)
     expected = {f"c-{number}": (None,) * 5 for number in range(3)}

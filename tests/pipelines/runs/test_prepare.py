@@ -111,6 +111,7 @@ def files(output) -> dict[str, bytes]:
     return {str(p.relative_to(output)): p.read_bytes() for table in TABLES for p in (output / table).glob("*.parquet")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["sentence", "document", "block"])
 def test_staged_is_fused_to_the_byte(policy, tmp_path, faulty):
     bundle = write_bundle(tmp_path / "bundle", context=Context(policy))
@@ -186,6 +187,7 @@ def test_nothing_left_to_do_and_a_lost_file(tmp_path, tiny_bundle):
     assert len(all_rows(tmp_path / "out")["documents"]) == 40
 
 
+@pytest.mark.slow
 def test_an_output_is_filled_either_way(tmp_path, tiny_bundle):
     """With samples in an object store."""
     for name in "abc":
@@ -201,6 +203,7 @@ def test_an_output_is_filled_either_way(tmp_path, tiny_bundle):
     assert files(tmp_path / "both") == files(tmp_path / "fused")
 
 
+@pytest.mark.slow
 def test_samples_stand_for_the_documents_that_were_read(tmp_path, tiny_bundle):
     corpus = write_jsonl(tmp_path / "in" / "a.jsonl", documents(8))
     tag([corpus], tmp_path / "before", tiny_bundle)
@@ -214,6 +217,7 @@ def test_samples_stand_for_the_documents_that_were_read(tmp_path, tiny_bundle):
     assert files(tmp_path / "out") == files(tmp_path / "after")
 
 
+@pytest.mark.slow
 def test_a_file_that_was_damaged_costs_its_shard_and_no_other(tmp_path, tiny_bundle):
     corpus = write_jsonl(tmp_path / "in.jsonl", documents(20))
     folder = tmp_path / "samples"
@@ -273,6 +277,7 @@ def test_samples_that_are_not_for_the_job_are_refused(tmp_path, tiny_bundle):
     tag_samples(tmp_path / "samples", out, tiny_bundle, language="en")
 
 
+@pytest.mark.slow
 def test_a_worker_that_prepares_has_no_torch(tmp_path, tiny_bundle):
     corpus = write_jsonl(tmp_path / "in.jsonl", documents(8))
     program = """

@@ -67,6 +67,7 @@ def write_conll(path, sentences):
     return path
 
 
+@pytest.mark.slow
 def test_every_format_gives_the_same(encoder, tmp_path):
     from datasets import Dataset
 
@@ -132,6 +133,7 @@ def test_a_scheme_is_one_by_all_its_names_and_for_those_files_that_hold_tags(enc
     assert "Nothing to do" in prepare([tmp_path / "a.conll", spans], out, encoder, scheme="iob")
 
 
+@pytest.mark.slow
 def test_a_worker_that_prepares_has_no_torch_and_no_transformers(encoder, tmp_path):
     path = write_sentences(tmp_path / "a.jsonl", corpus(4))
     prepare([path], tmp_path / "out", encoder)

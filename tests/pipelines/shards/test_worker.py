@@ -38,6 +38,7 @@ def test_a_shard_that_is_done_is_not_done_again(work, monkeypatch):
     assert attempt(shard, task) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["annotations", "documents", "rejects"])
 def test_an_entry_without_its_files_does_not_count(work, tmp_path, table):
     shard, task = work
@@ -106,6 +107,7 @@ print(worker.attempt(shard, task))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limits", "grab", "code", "words"),
     [

@@ -58,6 +58,7 @@ def test_the_interval_is_that_of_scipy():
     assert found.high == pytest.approx(theirs.confidence_interval.high, abs=0.06 * width)
 
 
+@pytest.mark.slow
 def test_under_no_difference_p_is_uniform_and_a_difference_is_found():
     generator = np.random.default_rng(4)
 

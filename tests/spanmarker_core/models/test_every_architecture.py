@@ -137,6 +137,7 @@ def test_it_learns_a_batch_by_heart_and_a_bundle_keeps_it(case, encoder, tmp_pat
     assert sorted(entity.score for entity in sure)[0] >= middle
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TRAINED, ids=str)
 def test_a_run_ends_in_a_bundle_that_scores_as_it_says(case, encoder, tmp_path):
     data = sentences()[::10]

@@ -83,6 +83,7 @@ def test_selection_by_hand():
     assert np.mean(drawn) == pytest.approx(2 + 0.25 * 4, abs=0.1)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.integers(0, 2**32 - 1))
 def test_taking_spans_keeps_them_in_their_windows(lengths, seed):
     windows, spans = spans_of(lengths)

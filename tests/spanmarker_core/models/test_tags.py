@@ -231,6 +231,7 @@ def test_probability_of_an_entity_is_that_of_its_tags(lengths, kind, seed):
         assert probability == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", some_by_default(["softmax", "crf"], ["crf"]))
 def test_entities_beside_and_around_words_without_a_token_come_back_whole(kind, tmp_path):
     """A head that has learned its sentences, some of which have such words too."""

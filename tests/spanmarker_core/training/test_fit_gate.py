@@ -61,6 +61,7 @@ def fits(tiny_bundle):
     return [(model, fit(model, sentences(), annotated=annotated)) for model in models]
 
 
+@pytest.mark.slow
 def test_the_target_is_reached_in_held_out_documents_with_few_spans(fits):
     (model, fitted), plain = fits[0], sentences()
     gate = fitted.config.gate
@@ -96,6 +97,7 @@ def test_the_model_stays_as_it_is_and_the_fit_can_be_repeated(fits, tiny):
         assert torch.equal(weight, before.get(name, states[1][name]))
 
 
+@pytest.mark.slow
 def test_rounding_weights_comes_before_measuring(model, tmp_path):
     fitted = fit(model, sentences(), weight_dtype="float16")
     arguments = (fitted.config, model.network, model.packer.tokenizer, model_card(fitted.config), "float16")
@@ -107,6 +109,7 @@ def test_rounding_weights_comes_before_measuring(model, tmp_path):
     assert (tmp_path / "b" / "gate.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plain", "annotated", "code"),
     [

@@ -49,6 +49,7 @@ def test_learns_and_the_bundle_runs_as_it_was_trained(encoder, tmp_path):
         assert row["f1"] == pytest.approx(harmonic, abs=2e-4)
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_model(encoder, tmp_path):
     data = sentences()[:12]
     settings = JOINT.replace(epochs=1)

@@ -49,6 +49,7 @@ def test_checkpointed_markers_keep_less_memory_for_the_way_back(encoder, monkeyp
     assert kept[1] < 0.5 * kept[0]
 
 
+@pytest.mark.slow
 def test_bf16_learns_and_is_no_bundle_of_bf16(encoder, tmp_path):
     settings = RUN.replace(gate=True, epochs=1)
     exact = losses(tmp_path / "exact", encoder, settings)
@@ -58,6 +59,7 @@ def test_bf16_learns_and_is_no_bundle_of_bf16(encoder, tmp_path):
     assert {weight.dtype for weight in load_file(tmp_path / "rough" / "model.safetensors").values()} == {torch.float32}
 
 
+@pytest.mark.slow
 def test_steps_of_tokens(encoder, tmp_path):
     """Sentences of six to eight tokens: steps of six."""
     given = {name: value for name, value in RUN.given.items() if name != "batch_size"}
@@ -94,6 +96,7 @@ def test_what_is_not_finite_stops_the_run_and_names_the_batch(where, what, encod
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.slow
 def test_a_search_makes_each_model_anew(encoder, tmp_path):
     """Use the trainer as a search library does: set a trial's values, train, evaluate."""
     data, found = sentences()[:24], []

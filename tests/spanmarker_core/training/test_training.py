@@ -48,6 +48,7 @@ def test_one_class_is_enough(encoder, tmp_path):
     assert list(result.dev.per_label) == ["name"]
 
 
+@pytest.mark.slow
 def test_the_best_epoch_is_kept(encoder, tmp_path):
     """A rate that unlearns in its last epochs what it had learned must not reach the bundle."""
     lines = []
@@ -60,6 +61,7 @@ def test_the_best_epoch_is_kept(encoder, tmp_path):
     assert 100 * result.dev.micro.f1 == pytest.approx(max(scores), abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", some_by_default([False, True], [False]))
 def test_the_threshold_with_the_best_f1_on_dev_goes_with_the_bundle(gate, encoder, tmp_path):
     """A model that still says "no entity" too often finds more with a threshold, and no other threshold does better."""

@@ -60,6 +60,7 @@ def test_a_run_that_breaks_off_goes_on_to_the_same_weights(stops, encoder, whole
     assert not (tmp_path / "b.training").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_before_its_bundle_was_written_only_writes_it(encoder, whole, tmp_path, monkeypatch):
     data = sentences()
 
@@ -88,6 +89,7 @@ def broken_off(folder, encoder, settings=RUN):
     return folder.with_name(f"{folder.name}.training") / "checkpoint-7"
 
 
+@pytest.mark.slow
 def test_another_run_does_not_go_on_and_is_told_what_differs(encoder, tmp_path):
     broken_off(tmp_path / "b", encoder)
     data = sentences()

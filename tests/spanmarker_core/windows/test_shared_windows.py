@@ -79,6 +79,7 @@ def test_a_document_that_fits_is_tagged_alike_in_a_block_and_with_document_conte
     )
 
 
+@pytest.mark.slow
 def test_training_in_blocks(encoder, tmp_path):
     data = [
         Sentence(f"d{number // 10}", number % 10, sentence.words, sentence.entities)
