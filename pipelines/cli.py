@@ -5,9 +5,11 @@ import signal
 import sys
 import warnings
 from types import FrameType
+from typing import Annotated
 
 import typer
 
+from pipelines import __version__
 from pipelines.commands.browse import browse
 from pipelines.commands.card import card
 from pipelines.commands.compare import compare
@@ -35,8 +37,8 @@ _EXIT_CODES = (
 app = typer.Typer(
     help="Named entities of large corpora, as rows of Parquet.",
     no_args_is_help=True,
-    add_completion=False,
     epilog=_EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"]},  # of the subcommands too
     rich_markup_mode=None,  # Otherwise "[default: …]" in a help text is parsed as markup and disappears.
     pretty_exceptions_enable=False,
 )
@@ -47,6 +49,21 @@ for of_data in (status, browse, export, convert):
 for of_models in (train, evaluate, compare, representations, experiment, import_checkpoint, card):
     app.command(cls=JobCommand)(of_models)
 app.add_typer(gate, name="gate")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"spanmarker {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
 
 
 def main() -> None:

@@ -48,6 +48,8 @@ class PipelineError(CodedError):
         # inputs
         "input.no_match": "no file matches {patterns}. Correct --input: files, patterns, or folders, which stand for "
         "the files below them. Names that begin with . or _ are skipped. To match a [ in a name, write [[].",
+        "input.only_folders": "{patterns} matches only folders: {folders}. Name a folder to read all files below it, "
+        "or match the files in it, such as {example}.",
         "input.unknown_format": "these inputs have an unknown format:\n{files}\nSupported file name endings: "
         "{endings}; all but .parquet, .arrow and .feather also with .gz, .zst, .bz2 or .xz. Narrow the pattern, or "
         "name the format of all inputs with --format.",
@@ -71,8 +73,8 @@ class PipelineError(CodedError):
         "Choose another --output, or narrow the pattern.",
         "input.changed": "{source} changed while the job was reading it. Run the same command again.",
         "input.not_readable": "cannot read input {path}: {reason}. Nothing was tagged.",
-        "input.not_a_file": "these inputs are not files that can be read:\n{files}\nCorrect --input. Nothing was "
-        "tagged.",
+        "input.not_a_file": "these inputs are not files that can be read:\n{files}\nCorrect --input; only standard "
+        "input may be a pipe (--input -). Nothing was tagged.",
         "url.unusable": "cannot use {url}: {reason}.{remedy}",
         "url.no_bucket": "bucket {bucket} does not exist, or these credentials have no access to it. Check its name "
         "and the endpoint, and create the bucket if it is missing: jobs do not create buckets.",
@@ -135,8 +137,9 @@ class PipelineError(CodedError):
         "rejects.too_many": "the output in {path} has {rejects:,} rejects for {documents:,} documents, but "
         "--max-rejects allows {limit}.{stopped} Rejects by code: {codes}. See rejects/ and report.md there. "
         "Fix the input or raise --max-rejects, then run again.",
-        "rejects.all": "all {documents:,} documents in {path} were rejected, and {unreadable:,} files or parts of "
-        "files could not be read. First reasons:\n{reasons}\nSee rejects/ and report.md there. Fix the input, or "
+        "rejects.all": "no document of {path} could be tagged: {documents:,} documents were rejected, and "
+        "{unreadable:,} files or parts of files could not be read. First reasons:\n{reasons}\nSee rejects/ "
+        "and report.md there. Fix the input, or "
         "correct --format, --id-column or --text-column. If this is expected, pass --max-rejects 100%.",
         # shards and workers
         "model.not_loaded": "cannot load {path}: {reason}.",

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spanmarker_core.inference.tagger import Entity, Tagger, load
 
-__all__ = ["Entity", "Tagger", "load"]
+__all__ = ["Entity", "Tagger", "__version__", "load"]
+
+#: Version of the distribution, which pyproject.toml reads from here.
+__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:

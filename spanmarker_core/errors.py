@@ -108,6 +108,8 @@ class CoreWarning(UserWarning):
         "each is tagged without context. Pass document_ids.",
         "data.left_out": "{path}: {count} of {total} entities do not begin and end with words of one sentence and were "
         "left out, for example {example}. `spanmarker prepare --annotated` lists all of them.",
+        "data.unknown_labels": "the model does not have these labels of the data: {labels}. Their {count} of {total} "
+        "gold entities count as missed. Rename the labels if they mean labels of the model: {known}.",
         "spacy.not_on_tokens": "{count} of {total} entities do not align with spaCy's tokens and {done}. This warning "
         "appears once; the component's `counts` include later entities, and "
         "doc.user_data['spanmarker'] contains every entity with its original offsets.",
@@ -165,8 +167,8 @@ class CoreError(CodedError):
         "largest state). Use an encoder that docs/library.md lists as supported.",
         "encoder.no_fast_tokenizer": "{path} has no fast tokenizer (tokenizer.json), which word offsets require. Save "
         "one with the encoder, or use another encoder.",
-        "encoder.not_found": "{path} is not a folder. Encoders are read from local folders: download the encoder "
-        "first.",
+        "encoder.not_found": "{path} is not a folder. Encoders are read from local folders. If this is a repository of "
+        "the hub, download it first: hf download OWNER/NAME --local-dir FOLDER.",
         "encoder.unreadable": "cannot use {path} as an encoder: {problem}.",
         "encoder.too_few_layers": "--encoder-layers {found} is out of range: {path} has {limit} layers. "
         "Choose from 1 to {limit}.",
@@ -179,6 +181,8 @@ class CoreError(CodedError):
         "encoder.window_too_short": "--max-tokens {found} is too low: a window needs at least {limit} tokens. "
         "Raise --max-tokens.",
         # checkpoints of the span_marker library
+        "checkpoint.not_found": "{path} is not a folder. Checkpoints are read from local folders. If this is a "
+        "repository of the hub, download it first: hf download OWNER/NAME --local-dir FOLDER.",
         "checkpoint.not_span_marker": "{path} is not a span_marker checkpoint: {problem}.",
         "checkpoint.no_outside_label": "the labels {labels} do not include 'O' (outside), so spans that are not "
         "entities have no class. Retrain with an 'O' label.",
@@ -186,6 +190,7 @@ class CoreError(CodedError):
         "library.panicked": "{library} failed on this input because of a bug in that library: {reason}. "
         "Remove the text from the input, and report the bug to the {library} project.",
         # devices
+        "device.unknown": "{device!r} is not a device. Use --device cpu, cuda, cuda:1 (the second GPU) or auto.",
         "device.not_available": "device {device} is not available: {reason}. Use --device cpu, or fix the driver.",
         "device.no_int8": "device {device} does not support models in int8: {reason}. Use --dtype float32, or "
         "--device cpu.",

@@ -15,9 +15,7 @@ def compare(
     """Compare two models: difference of scores, its statistical significance, and the entities fixed and regressed."""
     from contextlib import nullcontext
 
-    from rich.console import Console
-    from rich.markdown import Markdown
-
+    from pipelines.commands.printed import print_markdown, wide_console
     from pipelines.report.comparison import compare_reports, comparison_markdown, publish_comparison
     from pipelines.report.folder import refuse_foreign, report_folder
     from pipelines.storage import absolute
@@ -27,8 +25,8 @@ def compare(
         refuse_foreign(folder, "comparison", [first, second])
     with report_folder(folder) if folder else nullcontext():
         values = compare_reports(absolute(first), absolute(second))
-    console = Console()
-    console.print(Markdown(comparison_markdown(values)))
+    console = wide_console()
+    print_markdown(console, comparison_markdown(values))
     if folder:
         page = publish_comparison(folder, values)
         console.print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)

@@ -47,9 +47,7 @@ def evaluate(
     """Score a model: precision, recall and F1 over all gold entities, micro, macro and per label."""
     from time import monotonic
 
-    from rich.console import Console
-    from rich.markdown import Markdown
-
+    from pipelines.commands.printed import print_markdown, wide_console
     from pipelines.report.evaluation import analysed, publish_report
     from pipelines.report.folder import refuse_foreign, report_folder
     from pipelines.report.predictions import PREDICTIONS, is_predictions
@@ -59,6 +57,7 @@ def evaluate(
     from spanmarker_core.bundle.reader import read_info
     from spanmarker_core.data import Sentence, read_annotated
     from spanmarker_core.evaluation.evaluate import evaluate as score
+    from spanmarker_core.evaluation.evaluate import unknown_labels
     from spanmarker_core.evaluation.report import to_markdown
     from spanmarker_core.evaluation.scores.analysis import Analysis
 
@@ -88,6 +87,7 @@ def evaluate(
         with report_folder(folder):  # last of the checks, because it creates the folder
             analysis, seconds = analysed(folder, tagger, sentences, training, decoder=decoder, threshold=threshold)
         result = analysis.result()
+    unknown = unknown_labels(tagger, result)
     candidates = tagger.work["candidates"]
     facts = {
         "model": str(info.path),
@@ -102,10 +102,13 @@ def evaluate(
         "scored_spans": f"{tagger.work['scored_candidates']:,} of {candidates:,} candidates" if candidates else "none",
         "device": str(tagger.device),
         "dtype": dtype,
+        **(
+            {"unknown_labels": ", ".join(f"{label} ({count:,})" for label, count in unknown.items())} if unknown else {}
+        ),
         "sentences_per_second": round(result.sentences / seconds, 1),
     }
-    console = Console()
-    console.print(Markdown(to_markdown(result, facts)))
+    console = wide_console()
+    print_markdown(console, to_markdown(result, facts))
     if folder and analysis:
         page = publish_report(folder, result, facts, analysis.to_json())
         console.print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)

@@ -49,11 +49,12 @@ def with_words(context: typer.Context, given: list[str] | None, option: str) -> 
         PipelineError: `job.stray_words`.
     """
     from pipelines.errors import PipelineError
+    from pipelines.planning.standard_input import STANDARD_INPUT
     from pipelines.storage.globs import patterns_of
 
     def is_input(word: str) -> bool:
         # URLs are looked up later, with the options of their stores.
-        return word == "-" or "://" in word or any(True for _ in patterns_of([word])[0].find())
+        return word in STANDARD_INPUT or "://" in word or any(True for _ in patterns_of([word])[0].find())
 
     if stray := [word for word in context.args if not is_input(word)]:
         raise PipelineError("job.stray_words", words=" ".join(stray), option=option)

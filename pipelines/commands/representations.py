@@ -23,9 +23,7 @@ def representations(
     """Analyse a model's span representations: norms and cosines by class and by overlap, and a scatter plot."""
     from contextlib import nullcontext
 
-    from rich.console import Console
-    from rich.markdown import Markdown
-
+    from pipelines.commands.printed import print_markdown, wide_console
     from pipelines.report.folder import refuse_foreign, report_folder
     from pipelines.report.representations import publish_representations, to_markdown
     from pipelines.storage import absolute
@@ -53,8 +51,8 @@ def representations(
     }
     with report_folder(folder) if folder else nullcontext():  # last of the checks, because it creates the folder
         values = analyse(tagger, sentences, spans).to_json(facts)
-    console = Console()
-    console.print(Markdown(to_markdown(values)))
+    console = wide_console()
+    print_markdown(console, to_markdown(values))
     if folder:
         page = publish_representations(folder, values)
         console.print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)

@@ -12,9 +12,9 @@ def status(
     output: Annotated[str, typer.Argument(help="Output folder of `spanmarker tag` or `spanmarker prepare`.")],
 ) -> None:
     """Show finished, pending and rejected work, per shard and in total. Changes nothing."""
-    from rich.console import Console
     from rich.table import Column, Table
 
+    from pipelines.commands.printed import wide_console
     from pipelines.errors import PipelineError
     from pipelines.output.digest_set import DigestSet
     from pipelines.output.layout import SAMPLE_TABLES, TRAINING_TABLES, tables_of
@@ -40,9 +40,7 @@ def status(
     if count > _MAX_ROWS:
         table.add_row(f"and {count - _MAX_ROWS:,} more")
     table.add_row(f"{count:,} shards", "", *(f"{totals.counts[name]:,}" for name in names))
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200  # A pipe or a file has no width.
+    console = wide_console()
     console.print(table)
     for code, number in totals.reject_codes.most_common():
         console.print(f"rejected, {code}: {number:,}", markup=False, highlight=False)

@@ -96,4 +96,5 @@ def job_values(path: str | None) -> dict[str, Any]:
 
 def _may_be_shown(problem: Any) -> bool:
     secret = {"storage_option", "beam_options"}.intersection(problem["loc"])
-    return bool(problem["loc"]) and problem["type"] != "missing" and not secret
+    given = problem["type"] != "missing" and problem["input"] is not None
+    return bool(problem["loc"]) and given and not secret

@@ -60,7 +60,8 @@ class TagJob(CorpusJob):
     @classmethod
     def _one_source(cls, value: str | None, info: ValidationInfo) -> str | None:
         if "input" in info.data and bool(info.data["input"]) == bool(value):
-            raise ValueError("set either input or samples")
+            given = "both are given" if value else "neither is given"
+            raise ValueError(f"name the documents (input) or samples made of them, and not both; {given}")
         return value
 
     def conflicts(self) -> list[str]:

@@ -74,4 +74,5 @@ def document_ranges(path: str, size: int, kind: str, columns: Columns, max_shard
         check_columns(names, schema, fits)
         return Layout(columns.read)
 
-    return file_ranges(path, size, kind, columns.read, layout_of, max_shard_bytes)
+    nullable = tuple(column for column in (columns.id, columns.text, columns.language) if column is not None)
+    return file_ranges(path, size, kind, columns.read, layout_of, max_shard_bytes, nullable)

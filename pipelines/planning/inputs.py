@@ -17,16 +17,22 @@ _SHOWN = 10
 Faults = dict[str, list[str]]  # inputs by error code
 
 
-def refuse_nothing(patterns: Iterable[Pattern]) -> None:
+def refuse_nothing(patterns: Iterable[Pattern], folders: list[str]) -> None:
     """Raise an error because no input was found.
 
     Args:
         patterns: the patterns of the inputs.
+        folders: folders that they match.
 
     Raises:
-        PipelineError: `input.no_match`.
+        PipelineError: `input.only_folders` if they match any folder, otherwise `input.no_match`.
     """
-    raise PipelineError("input.no_match", patterns=", ".join(pattern.url for pattern in patterns))
+    urls = [pattern.url for pattern in patterns]
+    if folders:
+        more = f" and {len(folders) - _SHOWN} more" if len(folders) > _SHOWN else ""
+        found = ", ".join(folders[:_SHOWN]) + more
+        raise PipelineError("input.only_folders", patterns=", ".join(urls), folders=found, example=f"{urls[0]}/**")
+    raise PipelineError("input.no_match", patterns=", ".join(urls))
 
 
 def refuse(faults: Faults, endings: Iterable[str], columns: Columns) -> None:
@@ -79,6 +85,7 @@ def input_files(
     patterns: list[Pattern],
     inside: str,
     empty: list[str],
+    folders: list[str],
     kind_of: Callable[[str], str | None],
     endings: Collection[str],
     is_input: Callable[[str], bool],
@@ -92,6 +99,7 @@ def input_files(
         patterns: the patterns of the inputs; those of folders are added.
         inside: the output folder, with a slash at its end.
         empty: list to which named folders without files of a known format are added.
+        folders: list to which folders that wildcards match, and that are ignored, are added.
         kind_of: returns the format of a file, or None.
         endings: file name endings of the known formats.
         is_input: returns whether a folder is an input as a whole.
@@ -115,6 +123,8 @@ def input_files(
                             yield each.path.split("/"), _text_folder(each, below, kind_of), each
                     if not count and pattern.literal:
                         empty.append(f"{found.path} (a folder without files of a known format)")
+                else:
+                    folders.append(found.path)
         except OSError as error:
             raise PipelineError("input.not_readable", path=error.filename or pattern.url, reason=error) from error
 

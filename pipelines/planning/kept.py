@@ -131,10 +131,10 @@ def _types(
     """Return the types of each column that was found, and the number of files; `paths` None looks for all columns."""
     found: _Types = {}
     files = 0
-    globs = patterns_of([standard_input_copy() if pattern == STANDARD_INPUT else pattern for pattern in patterns])
+    globs = patterns_of([standard_input_copy() if pattern in STANDARD_INPUT else pattern for pattern in patterns])
     named = partial(kind_of, given=form)
     for path, size, kind, _, problem in input_files(
-        globs, output.rstrip("/") + "/", [], named, ENDINGS, lambda folder: False
+        globs, output.rstrip("/") + "/", [], [], named, ENDINGS, lambda folder: False
     ):
         files += 1
         if problem or kind is None:
@@ -226,10 +226,26 @@ def combined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         return one
     if pa.types.is_null(one):
         return other
+    if (nested := _combined_parts(one, other)) is not None:
+        return nested
     for tests, widest in _WIDEST:
         if all(any(test(kind) for test in tests) for kind in (one, other)):
             return widest or max(one, other, key=lambda kind: int(kind.bit_width))
     raise TypeError(f"{one} and {other}")
+
+
+def _combined_parts(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Combine nested types of the same shape, such as `list<null>` and `list<string>`; return None for others."""
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        names = [[field.name for field in kind] for kind in (one, other)]
+        if names[0] == names[1]:
+            return pa.struct([(a.name, combined(a.type, b.type)) for a, b in zip(one, other, strict=True)])
+    for test, new in ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list)):
+        if test(one) and test(other):
+            return new(combined(one.value_type, other.value_type))
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return pa.map_(combined(one.key_type, other.key_type), combined(one.item_type, other.item_type))
+    return None
 
 
 _WIDEST = (

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from pipelines.storage import ContentIdentity, is_storage_error
 from pipelines.storage.fingerprint import chunk_range, groups_in, is_part_of, leaves_of, parquet_content
+from spanmarker_core.bundle.files import POINTER, POINTER_PROBLEM
 from spanmarker_core.errors import CodedError
 
 #: Maximum number of rows in a Parquet shard, however small they are.
@@ -42,6 +43,9 @@ def opened_parquet(file: IO[bytes], size: int, columns: tuple[str, ...]) -> pq.P
     except Exception as error:  # raised by Arrow, or by Python for names that are not UTF-8
         problem = str(error)
     if problem is not None:
+        file.seek(0)
+        if file.read(len(POINTER)) == POINTER:
+            raise Unreadable(POINTER_PROBLEM)
         raise Unreadable(f"it is a damaged Parquet file: {problem}")
     return parquet
 
@@ -73,6 +77,40 @@ def _footer_problem(parquet: pq.ParquetFile, size: int, columns: tuple[str, ...]
     if rows != metadata.num_rows:
         return f"its row groups have {rows} rows, but the file has {metadata.num_rows}"
     return None
+
+
+def with_null_types(parquet: pq.ParquetFile, columns: Iterable[str]) -> pa.Schema:
+    """Return the schema of a file, with type null for columns of other types that hold nothing but nulls.
+
+    A tool that finds only nulls in a column chooses any type for it, such as float or a list of nulls.
+
+    Args:
+        parquet: the open file.
+        columns: names of the columns to look at.
+    """
+    schema, metadata = parquet.schema_arrow, parquet.metadata
+    for column in columns:
+        leaves = leaves_of(metadata, (column,))
+        chunks = (metadata.row_group(group).column(leaf) for group in range(metadata.num_row_groups) for leaf in leaves)
+        if schema.names.count(column) != 1:
+            continue
+        index = schema.names.index(column)
+        if _of_nulls(schema.field(index).type) or all(map(_only_nulls, chunks)):
+            schema = schema.set(index, pa.field(column, pa.null()))
+    return schema
+
+
+def _of_nulls(kind: pa.DataType) -> bool:
+    """Return whether a type has no values but null, or lists and structs of null."""
+    if pa.types.is_nested(kind):
+        return all(_of_nulls(kind.field(index).type) for index in range(kind.num_fields))
+    return bool(pa.types.is_null(kind))
+
+
+def _only_nulls(chunk: pq.ColumnChunkMetaData) -> bool:
+    found = chunk.statistics
+    nulls = found.null_count if found is not None and found.has_null_count else 0
+    return bool(nulls == chunk.num_values)
 
 
 def parquet_ranges(

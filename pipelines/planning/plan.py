@@ -71,13 +71,14 @@ def plan(
     Raises:
         PipelineError: `input.*`; faults of files are collected over all files before they are raised.
     """
-    globs = patterns_of([spooled(output) if pattern == STANDARD_INPUT else pattern for pattern in patterns])
+    globs = patterns_of([spooled(output) if pattern in STANDARD_INPUT else pattern for pattern in patterns])
     many = len(globs) > 1
     empty: list[str] = []
+    folders: list[str] = []
     not_read: OSError | None = None
     faults: Faults = {"input.not_a_file": [], data.unknown_code: [], data.columns_code: []}
     found = fits = False
-    files = input_files(globs, output.rstrip("/") + "/", empty, data.kind_of, data.endings, data.is_input)
+    files = input_files(globs, output.rstrip("/") + "/", empty, folders, data.kind_of, data.endings, data.is_input)
     for (folder, kind), of_folder in itertools.groupby(
         files, key=lambda file: (file.folder, file.folder and file.kind)
     ):
@@ -118,7 +119,7 @@ def plan(
     else:
         del faults["input.not_a_file"]
     if not found and not empty:
-        refuse_nothing(globs)
+        refuse_nothing(globs, folders)
     if fits:
         del faults[data.columns_code]
     elif not_read is not None:

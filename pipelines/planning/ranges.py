@@ -10,11 +10,16 @@ import pyarrow as pa
 
 from pipelines.planning.files import Range
 from pipelines.planning.inputs import BadColumns
-from pipelines.planning.parquet import Unreadable, document_row_ranges, opened_parquet, parquet_ranges
+from pipelines.planning.parquet import Unreadable, document_row_ranges, opened_parquet, parquet_ranges, with_null_types
+from pipelines.stages.blocks import compression_of
 from pipelines.stages.formats import Examined, examined, format_named
 from pipelines.stages.paths import is_missing, value_at
 from pipelines.storage import ContentIdentity, is_storage_error, open_input
 from pipelines.storage.fingerprint import field_at
+from spanmarker_core.bundle.files import POINTER, POINTER_PROBLEM
+
+#: Bytes by which content is recognised that is not what the name of the file says.
+_START_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,13 @@ LayoutOf = Callable[[list[str], pa.Schema | None], Layout]
 
 
 def file_ranges(
-    path: str, size: int, kind: str, columns: tuple[str, ...], layout_of: LayoutOf, max_shard_bytes: int
+    path: str,
+    size: int,
+    kind: str,
+    columns: tuple[str, ...],
+    layout_of: LayoutOf,
+    max_shard_bytes: int,
+    nullable: tuple[str, ...] = (),
 ) -> Iterator[Range]:
     """Yield the ranges of a file that become shards.
 
@@ -49,6 +60,7 @@ def file_ranges(
         columns: the columns that may be read; the footer of a Parquet file is not checked for others.
         layout_of: returns the layout of the file.
         max_shard_bytes: approximate size of a shard, in bytes.
+        nullable: columns that `layout_of` sees with type null if they hold nothing but nulls.
 
     Raises:
         BadColumns: the file lacks a column or stores it with another type.
@@ -59,7 +71,8 @@ def file_ranges(
         content = ContentIdentity(path, file)
         if kind == "parquet":
             parquet = opened_parquet(file, size, columns)
-            layout = layout_of(parquet.schema_arrow.names, parquet.schema_arrow)
+            schema = with_null_types(parquet, nullable)
+            layout = layout_of(schema.names, schema)
             ranges = parquet_ranges(parquet, content, layout.columns, max_shard_bytes)
             if layout.document_column is not None:
                 ranges = document_row_ranges(parquet, content, layout.columns, layout.document_column, ranges)
@@ -86,6 +99,12 @@ def examined_file(file: IO[bytes], kind: str) -> Examined:
         Unreadable: the file is not sound.
         OSError: the storage failed.
     """
+    start = file.read(_START_BYTES)
+    file.seek(0)
+    if start.startswith(POINTER):
+        raise Unreadable(POINTER_PROBLEM)
+    if (packed := compression_of(start)) is not None and "." not in kind and format_named(kind).compressed:
+        raise Unreadable(f"its content is compressed, and its name does not say so: pass --format {kind}.{packed}")
     try:
         return examined(file, kind)
     except (pa.ArrowException, OSError) as error:
@@ -118,14 +137,15 @@ def check_columns(
     for column, is_right in fits.items():
         found = None if schema is None else field_at(schema, column)
         if found is None and (schema is not None or column not in names):
-            problems.append(f"no {column!r}{_likely(column, names)}")
+            right = names if schema is None else [field.name for field in schema if is_right(field.type)]
+            problems.append(f"no {column!r}{_likely(column, right)}")
         elif names.count(column) > 1:
             problems.append(f"{column!r} twice")
         elif found is not None and not is_right(found.type):
             problems.append(f"{column!r} is {found.type}")
     if problems and (names or schema is not None):
-        where = " in its first records; their keys" if schema is None else "; its columns"
-        raise BadColumns(f"{', '.join(problems)}{where}: {', '.join(names)}")
+        where = "its first records have" if schema is None else "its columns are"
+        raise BadColumns(f"{', '.join(problems)}; {where} {', '.join(names)}")
 
 
 def _likely(column: str, names: list[str]) -> str:

@@ -10,8 +10,8 @@ from typing import IO
 
 from pipelines.storage import exists, join, make_folder, publish, writing
 
-#: The name of standard input among the inputs of a job.
-STANDARD_INPUT = "-"
+#: The names of standard input among the inputs of a job.
+STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0")
 
 _FOLDER = "stdin"
 _BLOCK = 1 << 20

@@ -8,7 +8,7 @@ from pipelines.report.evaluation_page import evaluation_page
 from pipelines.report.folder import publish_files
 from pipelines.report.predictions import writing_predictions
 from spanmarker_core.data import Sentence
-from spanmarker_core.evaluation.evaluate import check_scored
+from spanmarker_core.evaluation.evaluate import check_scored, labels_of
 from spanmarker_core.evaluation.markdown import details_to_markdown
 from spanmarker_core.evaluation.predict import predict
 from spanmarker_core.evaluation.report import to_json, to_markdown
@@ -48,6 +48,7 @@ def analysed(
         model.config.entity_max_length,
         model.config.threshold if threshold is None else threshold,
         model.config.gives_tags,
+        labels_of(model),
     )
     stream = predict(model, sentences, decoder=decoder, threshold=threshold)
     analysis = Analysis(setting, None if training is None else TrainingForms.of(training))

@@ -206,7 +206,7 @@ def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
     same. A finished shard is replaced by the next one, so a corpus of many small files works too.
     """
     with tempfile.TemporaryDirectory() as folder:
-        corpus = [spooled(folder) if pattern == STANDARD_INPUT else pattern for pattern in job.corpus]
+        corpus = [spooled(folder) if pattern in STANDARD_INPUT else pattern for pattern in job.corpus]
 
         def order(shard: Shard) -> str:
             # The copy of standard input has another path in each run.

@@ -1,14 +1,15 @@
 """The content of a file as blocks of bytes: decompressed, in UTF-8 and in bounded memory."""
 
+import bz2
 import codecs
 import contextlib
 import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO
+from typing import IO, Protocol
 
-import pyarrow as pa
+import zstandard
 
 from pipelines.storage import is_storage_error
 
@@ -18,6 +19,9 @@ BLOCK_BYTES = 1 << 16
 #: Largest memory of an xz decompressor, in bytes; the strongest level of the usual program needs 65 MiB.
 _XZ_MEMORY = 256 << 20
 
+#: Bytes of Zstandard data decompressed at once: a block of 4 bytes can hold 128 KiB of text.
+_ZSTD_BYTES = 256
+
 #: Marks at the start of a file in an encoding other than UTF-8; the longer ones begin like the shorter ones.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -25,6 +29,9 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+
+
+_MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
 
 
 class DamagedFile(Exception):
@@ -71,6 +78,15 @@ def encoding_of(start: bytes) -> str | None:
     return next((encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None)
 
 
+def compression_of(start: bytes) -> str | None:
+    """Return the compression that the first bytes of a file show; None if they show none.
+
+    Args:
+        start: at least the first six bytes of the file, if it has them.
+    """
+    return next((compression for mark, compression in _MAGIC.items() if start.startswith(mark)), None)
+
+
 def _utf8(blocks: Iterator[bytes]) -> Iterator[bytes]:
     start = b""
     for block in blocks:
@@ -111,7 +127,7 @@ def decompressed(file: IO[bytes], kind: str) -> Iterator[bytes]:
     file.seek(0)
     try:
         yield from (blocks or _plain)(file)
-    except (pa.ArrowException, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zstandard.ZstdError) as error:
         raise DamagedFile(str(error)) from None
     except OSError as error:
         if blocks is None or is_storage_error(error):
@@ -125,57 +141,83 @@ def _plain(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _gzip(file: IO[bytes]) -> Iterator[bytes]:
-    # Unlike Arrow, Python accepts zeros behind the data. `read` would lose the data before an error.
+    # It accepts zeros behind the data. `read` would lose the data before an error.
     with gzip.GzipFile(fileobj=file) as stream:
         while block := stream.read1(BLOCK_BYTES):
             yield block
 
 
-def _arrow(compression: str) -> Callable[[IO[bytes]], Iterator[bytes]]:
+class _Stream(Protocol):
+    """A decompressor of one stream, as in `lzma` and `bz2`."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def needs_input(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _ZstdFrame:
+    """A frame of Zstandard as a `_Stream`. It has no limit of its output, so its input must be small."""
+
+    def __init__(self) -> None:
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+
+    @property
+    def needs_input(self) -> bool:
+        return True
+
+    @property
+    def eof(self) -> bool:
+        return self._frame.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._frame.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._frame.decompress(data)
+
+
+def _streams(new: Callable[[], _Stream], n_bytes: int = BLOCK_BYTES) -> Callable[[IO[bytes]], Iterator[bytes]]:
+    """Return a reader of a file of streams, one after the other; zeros between and behind them are padding.
+
+    Args:
+        new: makes the decompressor of a stream.
+        n_bytes: bytes of the file that are read at once.
+    """
+
     def blocks(file: IO[bytes]) -> Iterator[bytes]:
-        stream = pa.CompressedInputStream(pa.PythonFile(LeftOpen(file), mode="r"), compression)
-        while block := stream.read(BLOCK_BYTES):
-            yield block
+        data = file.read(n_bytes)
+        while data:
+            stream = new()
+            while not stream.eof:
+                if block := stream.decompress(data, BLOCK_BYTES):
+                    yield block
+                data = b""
+                if stream.needs_input and not stream.eof and not (data := file.read(n_bytes)):
+                    raise EOFError("the compressed data end early")
+            data = stream.unused_data.lstrip(b"\0")
+            while not data and (more := file.read(n_bytes)):
+                data = more.lstrip(b"\0")
 
     return blocks
 
 
-def _xz(file: IO[bytes]) -> Iterator[bytes]:
-    data = file.read(BLOCK_BYTES)
-    while data:
-        stream = lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
-        while not stream.eof:
-            if block := stream.decompress(data, BLOCK_BYTES):
-                yield block
-            data = b""
-            if stream.needs_input and not stream.eof and not (data := file.read(BLOCK_BYTES)):
-                raise EOFError("the compressed data end early")
-        data = stream.unused_data.lstrip(b"\0")
-        while not data and (more := file.read(BLOCK_BYTES)):
-            data = more.lstrip(b"\0")  # The format allows zeros between streams.
-
-
-class LeftOpen:
-    """A file that Arrow does not close when it has finished.
-
-    Args:
-        file: the file.
-    """
-
-    closed = False
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.read = file.read
-
-    def close(self) -> None:
-        """Leave the file open for its owner."""
+def _xz_stream() -> _Stream:
+    return lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
 
 
 _COMPRESSIONS: dict[str, Callable[[IO[bytes]], Iterable[bytes]]] = {
     "gz": _gzip,
-    "zst": _arrow("zstd"),
-    "bz2": _arrow("bz2"),
-    "xz": _xz,
+    "zst": _streams(_ZstdFrame, _ZSTD_BYTES),
+    "bz2": _streams(bz2.BZ2Decompressor),
+    "xz": _streams(_xz_stream),
 }
 #: Compressions of files, as endings of names without the dot.
 COMPRESSIONS = tuple(_COMPRESSIONS)

@@ -2,10 +2,10 @@
 
 `pipelines.stages.paths` describes how columns and keys are named.
 
-Ids of every type become strings: integers, decimals, dates, times and timestamps as Arrow prints them, a timestamp with
-a time zone in UTC, and fractions of seconds without zeros at their end; UUIDs with hyphens;
-other binary ids of a fixed size in hexadecimal; those of any size as the UTF-8 text that they are, otherwise as `0x`
-and hexadecimal digits. An id that is made is `SOURCE:ROW`, with the `source` and `source_row` of the document.
+Ids of every type become strings: integers, also those stored as floats, decimals, dates, times and timestamps as Arrow
+prints them, a timestamp with a time zone in UTC, and fractions of seconds without zeros at their end; UUIDs with
+hyphens; other binary ids of a fixed size in hexadecimal; those of any size as the UTF-8 text that they are, otherwise
+as `0x` and hexadecimal digits. An id that is made is `SOURCE:ROW`, with the `source` and `source_row` of the document.
 """
 
 import uuid
@@ -65,7 +65,13 @@ def is_id(kind: pa.DataType) -> bool:
         kind: type of the column.
     """
     kind = _storage(stored_type(kind))
-    tests = (pa.types.is_integer, pa.types.is_fixed_size_binary, pa.types.is_decimal, pa.types.is_temporal)
+    tests = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_fixed_size_binary,
+        pa.types.is_decimal,
+        pa.types.is_temporal,
+    )
     durations = pa.types.is_duration(kind) or pa.types.is_interval(kind)
     return is_text(kind) or (any(test(kind) for test in tests) and not durations)
 
@@ -74,12 +80,14 @@ def _storage(kind: pa.DataType) -> pa.DataType:
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
-def text_values(column: pa.Array) -> list[bytes | None]:
+def text_values(column: pa.Array) -> list[Any]:
     """Return texts as bytes, which may be invalid UTF-8.
 
     Args:
-        column: a column whose type `is_text`.
+        column: a column whose type `is_text`, or one with nothing but nulls. Other values are left as they are.
     """
+    if not is_text(column.type):
+        return column.to_pylist()
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if not is_binary(column.type):
@@ -87,13 +95,15 @@ def text_values(column: pa.Array) -> list[bytes | None]:
     return column.cast(pa.large_binary()).to_pylist()
 
 
-def id_values(column: pa.Array) -> list[bytes | None]:
-    """Return ids as the bytes of strings; those of a string column may be invalid UTF-8.
+def id_values(column: pa.Array) -> list[Any]:
+    """Return ids as the bytes of strings, which may be invalid UTF-8 in a string column; floats are left as they are.
 
     Args:
-        column: a column whose type `is_id`.
+        column: a column whose type `is_id`, or one with nothing but nulls.
     """
     kind = stored_type(column.type)
+    if not is_id(kind) or pa.types.is_floating(kind):
+        return column.to_pylist()
     if pa.types.is_fixed_size_binary(_storage(kind)):
         show = _uuid if str(kind) == "extension<arrow.uuid>" else bytes.hex
         values = (column.storage if isinstance(column, pa.ExtensionArray) else column.cast(kind)).to_pylist()

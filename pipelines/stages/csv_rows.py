@@ -4,6 +4,7 @@ Python's reader is used, not Arrow's: its rows need not fit a block, and it keep
 """
 
 import csv
+import re
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -13,7 +14,8 @@ from pipelines.storage import open_input
 from schemas.shards import Shard
 from spanmarker_core.data.lines import byte_lines
 
-_DELIMITERS = {"csv": ",", "tsv": "\t"}
+#: Delimiters of fields, of which a file has the first that its header contains.
+_DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}
 
 
 def csv_rows(shard: Shard) -> Iterator[tuple[int, bytes, dict[str, Any]] | Reject]:
@@ -44,7 +46,8 @@ def csv_rows(shard: Shard) -> Iterator[tuple[int, bytes, dict[str, Any]] | Rejec
                 problem = "too_large", str(error), 1
             except csv.Error as error:
                 code = "damaged_file" if lines.ended else "broken_csv"
-                problem = code, f"this is not a row of {shard.format.partition('.')[0].upper()}: {error}", 1
+                reason = "it contains a carriage return: end lines with LF or CRLF" if b"\r" in lines.raw else error
+                problem = code, f"this is not a row of {shard.format.partition('.')[0].upper()}: {reason}", 1
             if problem is None:
                 if not values:
                     continue
@@ -81,7 +84,14 @@ def csv_header(file: IO[bytes], kind: str) -> list[str]:
 def _opened(file: IO[bytes], kind: str) -> "tuple[_Lines, Iterator[list[str]]]":
     csv.field_size_limit(MAX_RECORD_BYTES)
     lines = _Lines(byte_lines(content(file, kind), 0, MAX_RECORD_BYTES))
-    return lines, csv.reader(lines, delimiter=_DELIMITERS[kind.partition(".")[0]], strict=True)
+    possible = _DELIMITERS[kind.partition(".")[0]]
+    header = lines.peek() if len(possible) > 1 else ""
+    names = _QUOTED.sub("", header)
+    delimiter = next((each for each in possible if each in names), possible[0])
+    return lines, csv.reader(lines, delimiter=delimiter, strict=True)
+
+
+_QUOTED = re.compile('"[^"]*"')
 
 
 class _LongLine(Exception):
@@ -102,13 +112,17 @@ class _Lines:
     def __init__(self, lines: Iterator[tuple[int, bytes, int]]) -> None:
         self._lines = lines
         self.raw, self.ended, self._invalid = b"", False, False
+        self._held: list[tuple[int, bytes, int]] = []  # lines that `peek` has read
+        self._damage: DamagedFile | None = None  # where it ended
 
     def __iter__(self) -> "_Lines":
         return self
 
     def __next__(self) -> str:
         try:
-            _, line, n_bytes = next(self._lines)
+            if not self._held and self._damage is not None:
+                raise self._damage
+            _, line, n_bytes = self._held.pop(0) if self._held else next(self._lines)
         except StopIteration:
             self.ended = True
             raise
@@ -121,6 +135,17 @@ class _Lines:
         except UnicodeDecodeError:
             self._invalid = True
             return line.decode("utf-8", "surrogateescape") + "\n"
+
+    def peek(self) -> str:
+        """Return the first line that is not blank, without taking it; nothing if the file is damaged or ends."""
+        try:
+            for found in self._lines:
+                self._held.append(found)
+                if line := found[1].strip():
+                    return line.decode(errors="replace")
+        except DamagedFile as error:
+            self._damage = error
+        return ""
 
     def start_row(self) -> None:
         """Forget the lines of the previous row."""

@@ -20,6 +20,7 @@ _HEAD_BYTES = 4096
 
 _OUTSIDE = re.compile(rb'["\[\]{},]')
 _IN_STRING = re.compile(rb'["\\]')
+_DECODER = json.JSONDecoder()
 
 
 def json_elements(blocks: Iterable[bytes], max_bytes: int) -> Iterator[tuple[bytes, int]]:
@@ -108,16 +109,30 @@ class _Element:
 
 
 def is_json_value(head: bytes) -> bool:
-    """Return whether a file of JSON is an array or values over several lines, and not JSON lines.
+    """Return whether a file of JSON is an array, or values that are not one per line, and not JSON lines.
+
+    The first value tells: it goes over several lines, or another value follows it on its line.
 
     Args:
         head: beginning of the file, in UTF-8.
 
-    >>> is_json_value(b'[{"id": 1}]'), is_json_value(b'{"id": 1}'), is_json_value(b'{\\n "id": 1\\n}')
+    >>> is_json_value(b'[{"id": 1}]'), is_json_value(b'{"id": 1}'), is_json_value(b'{"id":\\n 1}')
     (True, False, True)
+    >>> is_json_value(b'{"id": 1} {"id": 2}'), is_json_value(b'{"id": 1} {')
+    (True, False)
     """
     start = head.removeprefix(BOM).lstrip()
-    return start.startswith(b"[") or start.partition(b"\n")[0].strip() == b"{"
+    if start.startswith(b"["):
+        return True
+    text = start.decode(errors="replace")
+    try:
+        end = _DECODER.raw_decode(text)[1]
+        if "\n" in text[:end]:
+            return True
+        following = text[end:].partition("\n")[0].lstrip()
+        return following.startswith("{") and _DECODER.raw_decode(following)[1] > 0
+    except (ValueError, RecursionError):  # not complete in the head
+        return text.partition("\n")[0].strip() == "{"
 
 
 def json_head(head: bytes) -> list[dict[str, Any]]:

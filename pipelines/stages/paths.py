@@ -1,6 +1,6 @@
 """Paths to columns and values: `metadata.text` is the field `text` of the column or object `metadata`.
 
-A column or key that has exactly the name of the path precedes the field.
+A column or key that has exactly the name of the path precedes the field. All fields of a column of type null are null.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,12 @@ def column_at(batch: pa.RecordBatch, path: str) -> pa.Array | None:
     parent, *parts = path.split(".")
     if not parts or parent not in batch.schema.names:
         return None
-    return pc.struct_field(batch.column(batch.schema.names.index(parent)), parts)
+    column = batch.column(batch.schema.names.index(parent))
+    for part in parts:
+        if pa.types.is_null(column.type):
+            break
+        column = pc.struct_field(column, [part])
+    return column
 
 
 def roots(names: Iterable[str], paths: Iterable[str]) -> list[int]:

@@ -45,6 +45,9 @@ INPUTS = pa.schema(
 #: Characters kept of a stated language; no name of one is as long.
 _LANGUAGE_CHARACTERS = 100
 
+#: Largest integer up to which all integers are floats, too. Tools store a column of integers and nulls as floats.
+_EXACT = 1 << 53
+
 #: Ids kept to detect duplicates; only compressed files have more in one shard.
 _MAX_IDS = 500_000
 
@@ -172,8 +175,10 @@ def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
 
     if document_id is None:
         return reject("null_id", "the id is null")
+    if isinstance(document_id, float) and document_id.is_integer() and abs(document_id) <= _EXACT:
+        document_id = int(document_id)
     if isinstance(document_id, bool) or not isinstance(document_id, (str, int, bytes)):
-        return reject("bad_id", f"the id is {type(document_id).__name__}, not a string or an integer")
+        return reject("bad_id", f"the id is {_shown_type(document_id)}, not a string or an integer")
     try:
         document_id = document_id.decode() if isinstance(document_id, bytes) else str(document_id)
         document_id.encode()
@@ -199,6 +204,10 @@ def check_record(record: Record, seen: set[str]) -> Reject | tuple[Record, int]:
     seen.add(document_id)
     language = _stated_language(record.language)
     return replace(record, document_id=document_id, text=text, raw=None, language=language), len(encoded)
+
+
+def _shown_type(value: Any) -> str:
+    return f"the float {value}" if isinstance(value, float) else f"of type {type(value).__name__}"
 
 
 def _stated_language(value: Any) -> str | None:

@@ -84,7 +84,7 @@ def parquet_rows(shard: Shard, columns: Iterable[str]) -> Iterator[tuple[int, pa
             options = {"buffer_size": BLOCK_BYTES, "pre_buffer": False, "page_checksum_verification": True}
             opened = _OpenFile(file, pq.ParquetFile(file, **options))
         parquet = opened.parquet
-        names = [column for column in key[2] if field_at(parquet.schema_arrow, column) is not None]
+        names = [name for column in key[2] for name in _stored(parquet.schema_arrow, column)]
         group_start = 0
         for number in range(parquet.num_row_groups):
             metadata = parquet.metadata.row_group(number)
@@ -106,6 +106,16 @@ def parquet_rows(shard: Shard, columns: Iterable[str]) -> Iterator[tuple[int, pa
     finally:
         if to_close is not None:
             to_close.close()
+
+
+def _stored(schema: pa.Schema, path: str) -> list[str]:
+    """Return where a column is stored: for a field of a column of type null, in that column. [] if it is not there."""
+    field = field_at(schema, path)
+    if field is None:
+        return []
+    whole = pa.types.is_null(field.type) and path not in schema.names
+    parts = path.split(".")
+    return [".".join(parts[: parts.index(field.name) + 1]) if whole else path]
 
 
 def _group_rows(shard: Shard, group: _OpenGroup, start: int, end: int) -> Iterator[tuple[int, pa.RecordBatch] | Reject]:

@@ -138,6 +138,8 @@ def is_part_of(path: str, columns: Iterable[str]) -> bool:
 def field_at(schema: pa.Schema, path: str) -> pa.Field | None:
     """Return the field at a path: a column of that very name, else a field within structs; None if there is neither.
 
+    A column of type null, which stands for a struct with nothing but nulls, is returned for each of its fields.
+
     Args:
         schema: the schema of a table.
         path: such as `text` or `metadata.text`.
@@ -150,10 +152,12 @@ def field_at(schema: pa.Schema, path: str) -> pa.Field | None:
         return schema.field(schema.names.index(path))
     *parents, name = path.split(".")
     for parent in parents:
-        found = {field.name: field.type for field in fields}.get(parent)
-        if found is None or not pa.types.is_struct(found):
+        found = {field.name: field for field in fields}.get(parent)
+        if found is not None and pa.types.is_null(found.type):
+            return found
+        if found is None or not pa.types.is_struct(found.type):
             return None
-        fields = found
+        fields = found.type
     return next((field for field in fields if field.name == name), None)
 
 

@@ -28,6 +28,8 @@ from pipelines.storage import (
 _MAGIC = re.compile(r"[*?\[]")
 #: First characters of names that only a pattern with the same character matches.
 _HIDDEN = (".", "_")
+#: Ending of the empty objects by which Hadoop marks folders in a store.
+_FOLDER_MARKER = "$folder$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class Pattern:
 
     `*`, `?` and `[...]` match within one path component, `**` matches across folders, and names that begin with
     `.` or `_`, which mark hidden files and those that other programs keep beside their data, match only patterns that
-    spell out that character. Links to folders are followed.
+    spell out that character. Names that end with `$folder$`, by which Hadoop marks folders, match no pattern. Links to
+    folders are followed.
 
     Args:
         url: the path or URL.
@@ -138,7 +141,7 @@ class Pattern:
     def _walk(self, folder: str, real_folder: str, linked: set[str]) -> Iterator[Match]:
         for entry in listing(self._fs, folder):
             name = entry.path.rpartition("/")[2]
-            if name[:1] in _HIDDEN and name[:1] not in self._spelled:
+            if (name[:1] in _HIDDEN and name[:1] not in self._spelled) or name.endswith(_FOLDER_MARKER):
                 continue
             real = self._real(entry, real_folder)
             empty = True

@@ -1,10 +1,25 @@
-"""Small text files that appear whole or not at all."""
+"""Files of a bundle: small ones that appear whole or not at all, and pointers in the place of large ones."""
 
 import os
 from pathlib import Path
 
 #: Ending of the file beside it that is written first; a killed process leaves it behind.
 PART_ENDING = ".part"
+
+#: Beginning of a file that Git LFS leaves in place of another one if it does not fetch it.
+POINTER = b"version https://git-lfs"
+#: What to tell users about a file for which `is_pointer` is true.
+POINTER_PROBLEM = "it is a pointer of Git LFS, not the file itself: run git lfs pull where it came from"
+
+
+def is_pointer(path: Path) -> bool:
+    """Return whether a file is only the pointer that Git LFS leaves if it does not fetch the file itself.
+
+    Args:
+        path: a file that exists.
+    """
+    with path.open("rb") as file:
+        return file.read(len(POINTER)) == POINTER
 
 
 def publish_text(path: Path, text: str) -> None:

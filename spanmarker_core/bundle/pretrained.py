@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 from transformers.utils import logging
 
 from spanmarker_core.bundle.config_checks import without_code
+from spanmarker_core.bundle.files import POINTER_PROBLEM, is_pointer
 from spanmarker_core.errors import CoreError, UnusableError, wrap_errors
 
 #: Words that pre-tokenizers cut into several pieces.
@@ -32,6 +33,8 @@ def read_json(path: Path) -> dict[str, Any]:
         UnusableError: it can't be read or is not a JSON object.
     """
     try:
+        if is_pointer(path):
+            raise UnusableError(f"cannot read {path.name}: {POINTER_PROBLEM}")
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UnusableError(f"cannot read {path.name} ({error})") from error
@@ -48,7 +51,7 @@ def weight_files(folder: Path, name: str) -> list[Path]:
         name: name of the single file, such as "model.safetensors"; the index is `{name}.index.json`.
 
     Raises:
-        UnusableError: the index is invalid or names a file outside the folder.
+        UnusableError: the index is invalid or names a file outside the folder, or a file is a pointer of Git LFS.
     """
     index = folder / f"{name}.index.json"
     names = {name}
@@ -61,7 +64,11 @@ def weight_files(folder: Path, name: str) -> list[Path]:
             if Path(file).name != file:
                 raise UnusableError(f"{index.name} names the file {file!r}, which is not in this folder")
     files = [folder / file for file in sorted(names)]
-    return files if all(file.is_file() for file in files) else []
+    if not all(file.is_file() for file in files):
+        return []
+    if pointer := next(filter(is_pointer, files), None):
+        raise UnusableError(f"cannot read {pointer.name}: {POINTER_PROBLEM}")
+    return files
 
 
 def encoder_config(values: Mapping[str, Any]) -> PretrainedConfig:

@@ -21,6 +21,7 @@ from tokenizers import Tokenizer
 
 from spanmarker_core.bundle.config import FORMAT_VERSION, ModelConfig, packer_of
 from spanmarker_core.bundle.config_checks import check_config, check_vocabulary, read_context
+from spanmarker_core.bundle.files import POINTER_PROBLEM, is_pointer
 from spanmarker_core.errors import CoreError, UnusableError, as_core_error, wrap_errors
 from spanmarker_core.windows.packer import Packer
 
@@ -102,6 +103,8 @@ def read_info(path: str | Path) -> BundleInfo:
         if not (path / name).is_file():
             raise CoreError("bundle.missing_file", path=path, file=name)
         found, expected = _sha256(path / name), digests.get(name)
+        if found != expected and is_pointer(path / name):
+            raise CoreError("bundle.bad_file", path=path, file=name, problem=POINTER_PROBLEM)
         if found != expected:
             raise CoreError("bundle.digest_mismatch", path=path, file=name, found=found, expected=expected)
     with as_core_error("bundle.bad_file", path=path, file=CONFIG):

@@ -1,10 +1,11 @@
 """Evaluation of a model on annotated sentences."""
 
+import warnings
 from collections.abc import Iterable
 
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.batches import document_batches
-from spanmarker_core.errors import CoreError
+from spanmarker_core.errors import CoreError, CoreWarning
 from spanmarker_core.evaluation.scores.metrics import EvaluationResult, SpanScorer
 from spanmarker_core.inference.tagger import Tagger
 from spanmarker_core.spans.decoding import Threshold
@@ -25,15 +26,37 @@ def evaluate(
 
     Raises:
         CoreError: `data.no_entities` if the sentences have no entities; `data.no_common_label` if the model knows none
-            of their labels. Gold entities of other labels that the model does not know count as missed.
+            of their labels. Gold entities of other labels that the model does not know count as missed, and the
+            warning `data.unknown_labels` names these labels.
     """
     result = score(model, sentences, decoder=decoder, threshold=threshold).result()
     check_scored(model, result)
     return result
 
 
+def labels_of(model: Tagger) -> frozenset[str]:
+    """Return the labels that a model can predict.
+
+    Args:
+        model: a loaded model.
+    """
+    return frozenset(model.config.labels) - {model.config.outside}
+
+
+def unknown_labels(model: Tagger, result: EvaluationResult) -> dict[str, int]:
+    """Return the number of gold entities by label, for labels that the model does not have.
+
+    Args:
+        model: the model that was evaluated.
+        result: its scores.
+    """
+    known = labels_of(model)
+    gold = {label: scores.support for label, scores in result.per_label.items() if scores.support}
+    return {label: count for label, count in gold.items() if label not in known}
+
+
 def check_scored(model: Tagger, result: EvaluationResult) -> None:
-    """Reject a result that cannot measure the quality of the model.
+    """Reject a result that cannot measure the quality of the model, and warn of labels that the model does not have.
 
     Args:
         model: the model that was evaluated.
@@ -43,12 +66,15 @@ def check_scored(model: Tagger, result: EvaluationResult) -> None:
         CoreError: `data.no_entities` if there are no gold entities; `data.no_common_label` if the model knows none of
             their labels.
     """
-    known = set(model.config.labels) - {model.config.outside}
+    known = labels_of(model)
     gold = {label for label, scores in result.per_label.items() if scores.support}
     if not gold:
         raise CoreError("data.no_entities", path="the evaluation data")
     if not gold & known:
         raise CoreError("data.no_common_label", found=", ".join(sorted(gold)), labels=", ".join(sorted(known)))
+    if unknown := unknown_labels(model, result):
+        values = {"labels": ", ".join(unknown), "count": sum(unknown.values()), "known": ", ".join(sorted(known))}
+        warnings.warn(CoreWarning("data.unknown_labels", values, total=result.micro.support), stacklevel=3)
 
 
 def score(
@@ -62,7 +88,7 @@ def score(
         decoder: as in `evaluate`.
         threshold: as in `evaluate`.
     """
-    scorer = SpanScorer(entity_max_length=model.config.entity_max_length)
+    scorer = SpanScorer(model.config.entity_max_length, labels_of(model))
     for batch in document_batches(sentences, _SENTENCES_A_CALL):
         tagged = model.tag_words(
             [sentence.words for sentence in batch],

@@ -59,7 +59,8 @@ def to_markdown(result: EvaluationResult, facts: Mapping[str, object]) -> str:
     unreachable = result.micro.support - result.micro.reachable
     if unreachable:
         lines += [
-            f"Gold entities that exceed entity_max_length and count as missed: {unreachable:,}.",
+            f"Gold entities that exceed entity_max_length or have a label that the model lacks, and count as missed: "
+            f"{unreachable:,}.",
             "",
         ]
     if result.flat_ceiling < result.micro.ceiling:

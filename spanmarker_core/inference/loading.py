@@ -10,7 +10,7 @@ from spanmarker_core.bundle.config import DTYPES, GATE_CHOICES, ModelConfig, gat
 from spanmarker_core.bundle.pretrained import not_finite
 from spanmarker_core.bundle.reader import WEIGHTS, BundleInfo, read_info, read_packer
 from spanmarker_core.bundle.weight_shapes import check_shapes, check_sizes, no_more_weights, read_shapes
-from spanmarker_core.errors import CoreError, as_core_error, wrap_errors
+from spanmarker_core.errors import CoreError, as_core_error, single_line, wrap_errors
 from spanmarker_core.inference.int8 import to_int8
 from spanmarker_core.models.network import SpanNetwork
 from spanmarker_core.windows.packer import Packer
@@ -78,16 +78,19 @@ def choose_device(device: str) -> torch.device:
     """Return a device after checking that it is available.
 
     Args:
-        device: name of the device; "auto" for a GPU if there is one.
+        device: "cpu", "cuda", "cuda:1", … or another kind that torch has; "auto" for a GPU if there is one.
 
     Raises:
-        CoreError: `device.not_available`.
+        CoreError: `device.unknown`, `device.not_available`.
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
+    except RuntimeError as error:
+        raise CoreError("device.unknown", device=device) from error
+    try:
         torch.zeros(1, device=chosen)
-    except (RuntimeError, AssertionError) as error:
-        raise CoreError("device.not_available", device=device, reason=str(error).splitlines()[0]) from error
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise CoreError("device.not_available", device=device, reason=single_line(str(error), 200)) from error
     return chosen

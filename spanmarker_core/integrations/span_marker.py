@@ -26,7 +26,7 @@ from spanmarker_core.bundle.pretrained import (
 )
 from spanmarker_core.bundle.writer import check_output, encoder_facts, save_bundle
 from spanmarker_core.card import model_card
-from spanmarker_core.errors import UnusableError, as_core_error, wrap_errors
+from spanmarker_core.errors import CoreError, UnusableError, as_core_error, wrap_errors
 from spanmarker_core.models.encoders import max_window_tokens, position_kind
 from spanmarker_core.models.probe import check_states
 from spanmarker_core.models.span_marker import SpanMarkerModel
@@ -51,12 +51,14 @@ def import_span_marker(source: str | Path, output: str | Path) -> str:
         The digest of the model.
 
     Raises:
-        CoreError: `checkpoint.not_span_marker`, `checkpoint.no_outside_label`, `bundle.output_exists`,
-            `bundle.output_not_writable`, `encoder.no_fast_tokenizer`, `encoder.no_position_ids`,
-            `encoder.not_independent`, `encoder.entity_too_long`.
+        CoreError: `checkpoint.not_found`, `checkpoint.not_span_marker`, `checkpoint.no_outside_label`,
+            `bundle.output_exists`, `bundle.output_not_writable`, `encoder.no_fast_tokenizer`,
+            `encoder.no_position_ids`, `encoder.not_independent`, `encoder.entity_too_long`.
     """
     source = Path(source)
     check_output(output)
+    if not source.is_dir():
+        raise CoreError("checkpoint.not_found", path=source)
     with as_core_error("checkpoint.not_span_marker", path=source):
         config, network, tokenizer = _read_checkpoint(source)
     return save_bundle(output, config, network, tokenizer, model_card(config))

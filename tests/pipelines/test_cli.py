@@ -6,10 +6,14 @@ import resource
 import signal
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import pipelines
+import spanmarker_core
 from pipelines import cli
 from pipelines.cli import app, main
 from tests.support.jobs import documents, slow_documents, tag, write_jsonl
@@ -110,3 +114,27 @@ except SystemExit:
     environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment)
     assert done.stdout.split() == ["1000", "False"]
+
+
+def test_the_version_is_declared_once():
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.output) == (0, f"spanmarker {pipelines.__version__}\n")
+    assert spanmarker_core.__version__ == pipelines.__version__ == pipelines.CODE_VERSION
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" in project["project"]["dynamic"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "spanmarker_core.__version__"}
+
+
+@pytest.mark.parametrize("words", [[], ["tag"], ["evaluate"], ["status"], ["gate"], ["gate", "fit"]])
+def test_help_has_a_short_name(words):
+    short, long = (CliRunner().invoke(app, [*words, option]) for option in ("-h", "--help"))
+    assert (short.exit_code, short.output) == (0, long.output)
+    assert "-h, --help" in short.output
+
+
+@pytest.mark.parametrize(("words", "found"), [("tag --sent", "--sentence-breaks"), ("prep", "prepare")])
+def test_a_shell_completes_commands_and_the_options_of_jobs(words, found):
+    environment = {"_SPANMARKER_COMPLETE": "complete_bash", "COMP_WORDS": f"spanmarker {words}"}
+    environment["COMP_CWORD"] = str(len(words.split()))
+    done = CliRunner().invoke(app, [], prog_name="spanmarker", env=environment)
+    assert done.output.split() == [found]

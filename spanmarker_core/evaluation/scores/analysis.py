@@ -45,11 +45,13 @@ class Setting:
         entity_max_length: longest span, in words, that the model can predict; None if unlimited.
         threshold: score threshold that the predictions were decoded with.
         tags: whether the model predicts tags, so that a lower threshold yields no further spans.
+        labels: the labels that the model can predict; None if unlimited.
     """
 
     entity_max_length: int | None = None
     threshold: Threshold = None
     tags: bool = False
+    labels: frozenset[str] | None = None
 
 
 class Analysis:
@@ -70,7 +72,7 @@ class Analysis:
     def __init__(self, setting: Setting, training: TrainingForms | None = None) -> None:
         self.setting = setting
         self.training = training
-        self._scorer = SpanScorer(setting.entity_max_length)
+        self._scorer = SpanScorer(setting.entity_max_length, setting.labels)
         self._as_tags = SpanScorer()
         self._left_out = {"gold": 0, "predicted": 0}
         self._semeval = matching.SemEval()

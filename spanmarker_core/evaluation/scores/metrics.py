@@ -2,14 +2,14 @@
 
 An entity is the set member (document, sentence, start, end, label), and a prediction is correct if it is in the gold
 set. Spans may therefore nest or overlap, their order is irrelevant, and duplicates count once. Recall divides by all
-gold entities, reachable or not. The ceiling is the share of gold entities that a model with this `entity_max_length`
-can predict.
+gold entities, reachable or not. The ceiling is the share of gold entities that the model can predict: those of at most
+`entity_max_length` words that have one of its labels.
 
 This module uses only the standard library, so that scores do not depend on a build or on the network.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from spanmarker_core.evaluation.scores.reach import largest_flat_subset, reachable_by_length
@@ -18,8 +18,8 @@ from spanmarker_core.text.tag_schemes import Span
 CONVENTIONS = (
     "A prediction is correct if its document, sentence, start, end and label equal those of a gold entity. Duplicates "
     "count once. Recall is relative to all gold entities; its ceiling is the share of them that have at most "
-    "entity_max_length words. Macro is the unweighted mean over the labels with gold entities or predictions. A score "
-    "with a denominator of 0 is 0."
+    "entity_max_length words and a label of the model. Macro is the unweighted mean over the labels with gold entities "
+    "or predictions. A score with a denominator of 0 is 0."
 )
 
 
@@ -74,6 +74,7 @@ class SpanScorer:
 
     Args:
         entity_max_length: longest span, in words, that the model can predict; None if unlimited.
+        labels: the labels that the model can predict; None if unlimited.
 
     >>> scorer = SpanScorer(entity_max_length=8)
     >>> scorer.add([Span(0, 2, "PER"), Span(3, 4, "LOC")], [Span(0, 2, "PER"), Span(3, 4, "ORG")])
@@ -81,9 +82,10 @@ class SpanScorer:
     (0.5, 0.3333333333333333)
     """
 
-    def __init__(self, entity_max_length: int | None = None) -> None:
+    def __init__(self, entity_max_length: int | None = None, labels: Collection[str] | None = None) -> None:
         """Create an empty scorer."""
         self.entity_max_length = entity_max_length
+        self.labels = labels
         self._support: Counter[str] = Counter()
         self._predicted: Counter[str] = Counter()
         self._correct: Counter[str] = Counter()
@@ -100,6 +102,8 @@ class SpanScorer:
         """
         gold, predicted = set(gold_spans), set(predicted_spans)
         reachable = reachable_by_length(gold, self.entity_max_length)
+        if self.labels is not None:
+            reachable = [span for span in reachable if span.label in self.labels]
         self._support.update(span.label for span in gold)
         self._predicted.update(span.label for span in predicted)
         self._correct.update(span.label for span in gold & predicted)

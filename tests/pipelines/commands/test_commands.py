@@ -1,12 +1,19 @@
 """`train`, `evaluate` and `import-checkpoint` as a user runs them."""
 
+import io
 import json
+import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from pipelines.commands.printed import print_markdown
+from spanmarker_core.bundle.files import POINTER_PROBLEM
+from spanmarker_core.errors import CoreWarning
 from tests.support.jobs import spanmarker
 
 GOLDEN = Path(__file__).parents[2] / "parity" / "golden"
@@ -33,6 +40,57 @@ def test_evaluate_writes_its_report(tiny_bundle, data, tmp_path):
         page = (tmp_path / "new" / "report" / "evaluation.md").read_text(encoding="utf-8")
         assert values["micro"]["support"] == 1
         assert page.startswith("# Evaluation\n")
+
+
+def with_labels(path, *labels):
+    sentences = [
+        SENTENCE | {"document_id": label, "entities": [{"start": 3, "end": 4, "label": label}]} for label in labels
+    ]
+    path.write_text("".join(json.dumps(sentence) + "\n" for sentence in sentences))
+    return path
+
+
+def test_evaluate_names_the_labels_that_the_model_lacks(tiny_bundle, tmp_path):
+    data = with_labels(tmp_path / "data.jsonl", "location", "Location", "VERB", "LOC")
+    for options in ((), ("--report", tmp_path / "report")):
+        with pytest.warns(CoreWarning) as caught:
+            done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data, *options)
+        assert done.returncode == 0, done.stderr
+        (warning,) = (each.message for each in caught if issubclass(each.category, CoreWarning))
+        assert warning.code == "data.unknown_labels"
+        values = {name: warning.values[name] for name in ("labels", "count", "total", "known")}
+        assert values == {"labels": "LOC, Location, VERB", "count": 3, "total": 4, "known": "location, person, work"}
+        assert "LOC (1), Location (1), VERB (1)" in done.stdout
+    values = json.loads((tmp_path / "report" / "evaluation.json").read_text(encoding="utf-8"))
+    assert values["facts"]["unknown_labels"] == "LOC (1), Location (1), VERB (1)"
+    assert {label: each["ceiling"] for label, each in values["per_label"].items() if each["support"]} == {
+        "LOC": 0,
+        "Location": 0,
+        "VERB": 0,
+        "location": 1,
+    }
+    assert values["micro"]["ceiling"] == 0.25
+    for page in ("evaluation.md", "evaluation.html"):
+        assert "LOC (1), Location (1), VERB (1)" in (tmp_path / "report" / page).read_text(encoding="utf-8")
+    with_labels(data, "location")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CoreWarning)
+        done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data)
+    assert "unknown_labels" not in done.stdout
+
+
+@pytest.mark.filterwarnings("ignore::spanmarker_core.errors.CoreWarning")
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+def test_tables_on_the_console_cut_no_label(tiny_bundle, tmp_path, columns):
+    labels = [f"organization-of-{kind}-with-a-long-name" for kind in ("type-one", "type-two")] + ["x" * 300, "person"]
+    data = with_labels(tmp_path / "data.jsonl", *labels)
+    done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data)
+    assert "…" not in done.stdout
+    assert [done.stdout.count(label) for label in labels[:2]] == [2, 2]  # in the table, and among the unknown ones
+    file = io.StringIO()
+    print_markdown(Console(file=file, width=int(columns)), f"| | F1 % |\n|:--|--:|\n| {labels[0]} | 1.00 |\n")
+    first = (line.rpartition(" 1.00")[0] or line for line in file.getvalue().splitlines())
+    assert labels[0] in "".join(line.strip() for line in first)
 
 
 def test_evaluate_says_at_once_that_it_cannot_write(tiny_bundle, data, tmp_path):
@@ -73,6 +131,21 @@ def test_import_checkpoint(tmp_path):
     assert (again.returncode, again.stderr.split("]")[0]) == (1, "spanmarker: [bundle.output_exists")
 
 
+def test_import_checkpoint_of_what_is_not_on_this_machine(tmp_path):
+    done = spanmarker("import-checkpoint", "owner/name", tmp_path / "bundle")
+    assert (done.returncode, done.stderr.split("]")[0]) == (1, "spanmarker: [checkpoint.not_found")
+    assert not (tmp_path / "bundle").exists()
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_import_checkpoint_of_pointers(tmp_path, name):
+    shutil.copytree(GOLDEN / "roberta", tmp_path / "in")
+    (tmp_path / "in" / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    done = spanmarker("import-checkpoint", tmp_path / "in", tmp_path / "bundle")
+    assert (done.returncode, done.stderr.split("]")[0]) == (1, "spanmarker: [checkpoint.not_span_marker")
+    assert f"cannot read {name}: {POINTER_PROBLEM}" in done.stderr
+
+
 @pytest.mark.services
 def test_import_checkpoint_as_a_process(tmp_path):
     """The tests above run the commands in their own process, in which everything is imported already."""
@@ -88,3 +161,10 @@ def test_train_reports_every_error_of_its_job(tmp_path):
     for name in ("dev", "encoder", "epochs", "context"):
         assert f"  {name}: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_tag_requires_documents_or_samples():
+    for given in ((), ("--input", "a", "--samples", "b")):
+        done = spanmarker("tag", "--output", "o", *given)
+        assert (done.returncode, done.stderr.split("]")[0]) == (1, "spanmarker: [job.invalid")
+        assert "None" not in done.stderr

@@ -1,5 +1,7 @@
+import bz2
 import gzip
 import itertools
+import lzma
 import os
 import pickle
 from collections import Counter
@@ -238,7 +240,7 @@ def test_corrupt_parquet_among_good_ones_becomes_a_shard(tmp_path):
 def test_missing_columns_are_named_for_all_files(tmp_path):
     write_parquet(tmp_path / "a.parquet", documents(3))
     write_parquet(tmp_path / "b.parquet", [{"id": 1, "body": "x"}])
-    write_parquet(tmp_path / "c.parquet", [{"id": 1.5, "text": 7}])
+    write_parquet(tmp_path / "c.parquet", [{"id": True, "text": 7}])
     write_jsonl(tmp_path / "d.jsonl", [{"id": 1, "body": "x"}])
     (tmp_path / "e.jsonl.gz").write_bytes(gzip.compress(b'{"id": 1, "body": "x"}\n' * 9))
     (tmp_path / "f.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(b'{"no": 1, "text": "x"}\n'))
@@ -246,11 +248,11 @@ def test_missing_columns_are_named_for_all_files(tmp_path):
         shards(tmp_path / "[b-f]*")
     assert caught.value.code == "input.bad_columns"
     expected = {
-        "b.parquet": "no 'text'; its columns: id, body",
-        "c.parquet": "'id' is double, 'text' is int64; its columns: id, text",
-        "d.jsonl": "no 'text' in its first records; their keys: id, body",
-        "e.jsonl.gz": "no 'text' in its first records; their keys: id, body",
-        "f.jsonl.zst": "no 'id' in its first records; their keys: no, text",
+        "b.parquet": "no 'text'; its columns are id, body",
+        "c.parquet": "'id' is bool, 'text' is int64; its columns are id, text",
+        "d.jsonl": "no 'text'; its first records have id, body",
+        "e.jsonl.gz": "no 'text'; its first records have id, body",
+        "f.jsonl.zst": "no 'id'; its first records have no, text",
     }
     assert caught.value.values["files"] == "\n".join(f"  {tmp_path}/{name}: {why}" for name, why in expected.items())
     good, *bad = shards(tmp_path / "*")  # Where one file has them, the others cost nothing but themselves.
@@ -291,8 +293,37 @@ def test_a_missing_column_is_named_with_the_likely_one(tmp_path, keys, hint):
     for name in ("a.jsonl", "b.csv"):
         with pytest.raises(PipelineError, match=r"input.bad_columns") as caught:
             shards(tmp_path / name)
-        assert (hint or "no 'text' in") in caught.value.values["files"]
+        assert (hint or "no 'text';") in caught.value.values["files"]
         assert ("mean" in caught.value.values["files"]) is (hint is not None)
+
+
+def test_a_column_of_another_type_is_not_the_likely_one(tmp_path):
+    write_parquet(tmp_path / "a.parquet", [{"id": 1, "texts": 5, "meta": [["text", "x"]]}])
+    with pytest.raises(PipelineError, match=r"input.bad_columns") as caught:
+        shards(tmp_path / "a.parquet")
+    assert caught.value.values["files"].endswith("a.parquet: no 'text'; its columns are id, texts, meta")
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.jsonl", gzip.compress(b'{"id": 1, "text": "x"}\n'), "--format jsonl.gz"),
+        ("a.csv", zstandard.ZstdCompressor().compress(b"id,text\n1,x\n"), "--format csv.zst"),
+        ("a.wet", bz2.compress(b"WARC/1.0"), "--format warc.bz2"),
+        ("a.tsv", lzma.compress(b"id\ttext\n"), "--format tsv.xz"),
+        ("a.jsonl", POINTER, "git lfs pull"),
+        ("a.parquet", POINTER, "git lfs pull"),
+        ("a.arrow", POINTER, "git lfs pull"),
+    ],
+)
+def test_content_that_is_not_what_the_name_says(tmp_path, name, content, reason):
+    (tmp_path / name).write_bytes(content)
+    (shard,) = shards(tmp_path / name)
+    assert shard.format == "unreadable"
+    assert reason in shard.reason
 
 
 def test_a_column_that_a_header_has_twice_is_refused(tmp_path):

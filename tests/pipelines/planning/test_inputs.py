@@ -86,6 +86,39 @@ def test_what_a_shell_expands(tree):
         shards(*expanded, tree / "README.pdf")
 
 
+def test_a_pattern_that_matches_only_folders_names_them(tmp_path):
+    for year in ("2024", "2025"):
+        write_jsonl(tmp_path / f"year={year}" / "a.jsonl", documents(2))
+    (tmp_path / "_SUCCESS").touch()
+    with pytest.raises(PipelineError) as caught:
+        shards(tmp_path / "*")
+    assert caught.value.code == "input.only_folders"
+    assert caught.value.values["folders"] == f"{tmp_path}/year=2024, {tmp_path}/year=2025"
+    assert len(shards(caught.value.values["example"])) == len(shards(tmp_path)) == 2
+    with pytest.raises(PipelineError, match=r"input.no_match"):
+        shards(tmp_path / "*.csv")
+
+
+def test_marker_files_of_other_tools_are_no_inputs(tmp_path):
+    write_jsonl(tmp_path / "a.jsonl", documents(2))
+    names_ = (
+        *("_committed_123", "_started_123", "_SUCCESS", "_metadata", "_common_metadata", "_delta_log/0.json"),
+        *(
+            "_temporary/0/b.jsonl",
+            ".part-0.snappy.parquet.crc",
+            "._SUCCESS.crc",
+            ".hoodie/hoodie.properties",
+            ".DS_Store",
+        ),
+        *("_spark_metadata/0", "_symlink_format_manifest/manifest", "$folder$", "a_$folder$", "deep_$folder$"),
+    )
+    for name in names_:
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text("{}")
+    for pattern in (tmp_path, tmp_path / "*", tmp_path / "**"):
+        assert names(tmp_path, pattern) == ["a.jsonl"]
+
+
 def test_links_count_once_below_a_folder(tree):
     (tree / "again.jsonl").symlink_to("a.jsonl")
     (tree / "loop").symlink_to(".")

@@ -47,8 +47,8 @@ def test_words_after_two_dashes_are_options_of_beam(tmp_path, tiny_bundle):
     assert "beam_options applies to engine 'beam'" in done.stderr
 
 
-def piped(content, out, model, *more):
-    words = ["prepare", "--input", "-", "--output", out, "--model", model, "--threads", 1, *more]
+def piped(content, out, model, *more, name="-"):
+    words = ["prepare", "--input", name, "--output", out, "--model", model, "--threads", 1, *more]
     return subprocess.run(
         [sys.executable, "-m", "pipelines.cli", *map(str, words)],
         input=content,
@@ -60,8 +60,8 @@ def piped(content, out, model, *more):
 
 def test_standard_input(tmp_path, tiny_bundle):
     path, out = write_jsonl(tmp_path / "a.jsonl", documents(12)), tmp_path / "out"
-    for said in (b"12 documents", b"Nothing to do"):
-        done = piped(path.read_bytes(), out, tiny_bundle)
+    for said, name in ((b"12 documents", "-"), (b"Nothing to do", "/dev/stdin")):
+        done = piped(path.read_bytes(), out, tiny_bundle, name=name)
         assert done.returncode == 0, done.stderr
         assert said in done.stdout
     (copy,) = (out / "stdin").iterdir()

@@ -124,6 +124,35 @@ def test_json_values_have_one_type_or_are_json_text(tmp_path, tiny_bundle):
     }
 
 
+def test_nested_types_of_nulls_take_the_types_of_other_files(tmp_path, tiny_bundle):
+    null = {
+        "s": pa.array([{"x": None}], pa.struct([("x", pa.null())])),
+        "l": pa.array([[]], pa.list_(pa.null())),
+        "m": pa.array([[("k", None)]], pa.map_(pa.string(), pa.null())),
+        "d": pa.array([[{"x": None}]], pa.list_(pa.struct([("x", pa.null())]))),
+        "n": pa.nulls(1),
+    }
+    full = {
+        "s": pa.array([{"x": 1}]),
+        "l": pa.array([[1]], pa.list_(pa.int32())),
+        "m": pa.array([[("k", [1])]], pa.map_(pa.string(), pa.list_(pa.int64()))),
+        "d": pa.array([[{"x": "y"}]]),
+        "n": pa.array([{"x": 1}]),
+    }
+    for name, columns in (("a", null), ("b", full), ("c", null)):
+        pq.write_table(pa.table({"id": [name], "text": ["x"], **columns}), tmp_path / f"{name}.parquet")
+    tag([tmp_path / "*.parquet"], tmp_path / "out", tiny_bundle, keep_columns=["all"])
+    found = {row["document_id"]: {name: row[name] for name in full} for row in rows(tmp_path / "out", "documents")}
+    nothing = {name: column.to_pylist()[0] for name, column in null.items()}
+    assert found == {"a": nothing, "b": {name: column.to_pylist()[0] for name, column in full.items()}, "c": nothing}
+    types = pq.read_schema(next((tmp_path / "out" / "documents").iterdir()))
+    assert {name: str(types.field(name).type) for name in ("s", "l", "n")} == {
+        "s": "struct<x: int64>",
+        "l": "list<element: int32>",
+        "n": "struct<x: int64>",
+    }
+
+
 def test_types_are_fixed_by_the_first_run(tmp_path, tiny_bundle):
     def write(name, kind, values=(1,)):
         columns = {"id": [name] * len(values), "text": ["x"] * len(values), "n": pa.array(values, kind)}

@@ -60,7 +60,7 @@ def test_an_id_of_any_type_is_a_string(tmp_path, kind):
     assert [reject.code for reject in batch.rejects] == ["null_id"]
 
 
-@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.bool_(), pa.float64(), pa.duration("s")])
+@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.bool_(), pa.struct([]), pa.duration("s")])
 def test_other_types_are_no_ids(kind):
     assert not is_id(kind)
 
@@ -88,6 +88,74 @@ def test_a_column_of_type_null_is_a_column_of_nulls(tmp_path, column):
     assert [reject.code for reject in batch.rejects] == [f"null_{column}"]
     (batch,) = read(second, Columns("id", "text"))
     assert batch.documents["text"].to_pylist() == ["y"]
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+def test_integers_stored_as_floats_are_ids(tmp_path, kind):
+    values = pa.array([17.0, -3.0, 1.5, None, float("nan"), float("inf")], pa.float64()).cast(kind)
+    (tmp_path / "a.parquet").write_bytes(table_of({"id": values, "text": list("abcdef")}))
+    lines = [{"id": value, "text": "x"} for value in (17.0, 2.0**53, 2.0**54, 1e300, float("nan"))]
+    write_jsonl(tmp_path / "b.jsonl", lines)
+    found = []
+    for shard in shards(tmp_path / "*"):
+        (batch,) = read(shard, Columns("id", "text"))
+        found.append((batch.documents["document_id"].to_pylist(), [reject.code for reject in batch.rejects]))
+    assert found == [
+        (["17", "-3"], ["bad_id", "null_id", "bad_id", "bad_id"]),
+        (["17", str(1 << 53)], ["bad_id"] * 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.float64(),
+        pa.int32(),
+        pa.bool_(),
+        pa.date32(),
+        pa.list_(pa.string()),
+        pa.list_(pa.null()),
+        pa.struct([("a", pa.null())]),
+        pa.struct([("a", pa.list_(pa.int8()))]),
+    ],
+)
+def test_a_column_with_nothing_but_nulls_may_have_any_type(tmp_path, kind):
+    columns = {"id": list("abcde"), "text": pa.nulls(5, kind)}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=2)
+    empty = pa.table({"id": pa.nulls(0, pa.float64()), "text": pa.nulls(0, kind)})
+    pq.write_table(empty, tmp_path / "b.parquet")
+    write_parquet(tmp_path / "c.parquet", [{"id": "c", "text": "y"}])
+    found = [batch for shard in shards(tmp_path / "*") for batch in read(shard, Columns("id", "text"))]
+    rejects = [(reject.document_id, reject.code) for batch in found for reject in batch.rejects]
+    assert rejects == [(name, "null_text") for name in "abcde"]
+    assert [text for batch in found for text in batch.documents["text"].to_pylist()] == ["y"]
+
+
+def test_one_value_of_another_type_refuses_the_file(tmp_path):
+    columns = {"id": ["a", "b"], "text": pa.array([None, 5], pa.int64())}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=1)
+    write_parquet(tmp_path / "c.parquet", [{"id": "c", "text": "y"}])
+    first, _ = shards(tmp_path / "*")
+    assert (first.format, first.reason) == ("unreadable", "'text' is int64; its columns are id, text")
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [pa.nulls(1), pa.nulls(1, pa.struct([("inner", pa.null())])), pa.array([{"inner": None}])],
+)
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_fields_of_a_column_of_type_null_are_null(tmp_path, meta, name):
+    made = pa.table({"id": ["a"], "meta": meta})
+    if name == "a.arrow":
+        with pa.ipc.new_file(tmp_path / name, made.schema) as file:
+            file.write_table(made)
+    else:
+        pq.write_table(made, tmp_path / name)
+    write_parquet(tmp_path / "b.parquet", [{"id": "b", "meta": {"inner": {"text": "y"}}}])
+    columns = Columns("id", "meta.inner.text")
+    found = [batch for shard in shards(tmp_path / "*", columns=columns) for batch in read(shard, columns)]
+    assert [(reject.document_id, reject.code) for batch in found for reject in batch.rejects] == [("a", "null_text")]
+    assert [text for batch in found for text in batch.documents["text"].to_pylist()] == ["y"]
 
 
 NESTED = Columns("meta.key", "meta.text")

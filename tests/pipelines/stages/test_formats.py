@@ -78,7 +78,14 @@ MADE = {
     "-array.json": lambda records: json.dumps(records),
     "-array.jsonl": lambda records: json.dumps(records, indent=2, ensure_ascii=False),
     "-pretty.json": lambda records: "\n".join(json.dumps(record, indent=1) for record in records),
+    "-open.json": lambda records: "\n".join(json.dumps(record).replace(", ", ",\n ", 1) for record in records),
+    "-line.jsonl": lambda records: "".join(map(json.dumps, records)),
+    "-spaced.json": lambda records: " ".join(map(json.dumps, records)) + "\n",
+    "-old.json": lambda records: jsonl(records).replace("\n", "\r"),
     ".csv": lambda records: table(records, ","),
+    "-semicolons.csv": lambda records: table(records, ";"),
+    "-tabs.csv": lambda records: table(records, "\t"),
+    "-bars.csv": lambda records: table(records, "|"),
     ".tsv": lambda records: table(records, "\t"),
     ".wet": archive,
     ".warc": archive,
@@ -196,7 +203,7 @@ def test_a_damaged_arrow_file(tmp_path):
 @pytest.mark.parametrize("padding", [b"\0" * 64, b"\0" * 100_000])
 def test_zeros_behind_compressed_data_are_no_damage(tmp_path, padding):
     for ending in (".jsonl", ".csv", "-array.json"):
-        for compression in (".gz", ".xz"):
+        for compression in (".gz", ".xz", ".bz2", ".zst"):
             path = write(tmp_path, ending, compression)
             whole = path.read_bytes()
             path.write_bytes(whole + padding)
@@ -268,6 +275,54 @@ def test_rows_of_csv_that_are_not_rows_are_rejects(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "MAX_RECORD_BYTES", 1000)
     (tmp_path / "a.csv").write_bytes(b"id,text\na," + b"x" * 2000 + b"\nb," + b"y" * 900 + b"\n")
     assert everything(tmp_path / "a.csv") == ([("b", "y" * 900)], [(0, "too_large", 1)])
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ('"id;1",text', "a,x;y"),  # a comma outside quotes decides
+        ('\n\n"id";"text"', '"a";"x;y"'),
+        ('text|"a,b;c"', "x;y|2"),
+        ("text", "x;y"),
+    ],
+)
+def test_the_header_names_the_delimiter(tmp_path, header, row):
+    (tmp_path / "a.csv").write_text(f"{header}\n{row}\n")
+    columns = Columns("no", "text", make_ids=True)
+    (shard,) = shards(tmp_path / "a.csv", columns=columns)
+    (batch,) = read(shard, columns)
+    assert (batch.documents["text"].to_pylist(), batch.rejects) == (["x;y"], [])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"id": "a", "te\n{"id": "b", "text": "x"}\n',
+        b'{"id": "a"\n{"id": "b", "text": "x"}\n',
+        b'{"id": "a"} x\n{"id": "b", "text": "x"}\n',
+        b'{"id": "a"} {"id"\n{"id": "b", "text": "x"}\n',
+        b'// comment\n{"id": "b", "text": "x"}\n',
+        b'\xff\n{"id": "b", "text": "x"}\n',
+    ],
+)
+def test_a_bad_first_line_does_not_change_the_format(tmp_path, content):
+    (tmp_path / "a.jsonl").write_bytes(content)
+    (shard,) = shards(tmp_path / "a.jsonl")
+    assert shard.format == "jsonl"
+    texts, rejects = everything(tmp_path / "a.jsonl")
+    assert texts == [("b", "x")]
+    assert len(rejects) == 1
+
+
+@pytest.mark.parametrize("compression", [".gz", ".zst", ".bz2", ".xz"])
+def test_what_follows_compressed_data_costs_only_itself(tmp_path, compression):
+    path = write(tmp_path, ".jsonl", compression)
+    whole = path.read_bytes()
+    for rest, codes in ((whole[:-3], ["damaged_file"]), (b"garbage", ["damaged_file"]), (whole, ["duplicate_id"] * 4)):
+        path.write_bytes(whole + rest)
+        texts, rejects = everything(path)
+        assert texts == expected()
+        assert {code for _, code, _ in rejects} >= set(codes)
 
 
 def test_a_large_field_of_many_lines(tmp_path):

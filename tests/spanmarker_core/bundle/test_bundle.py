@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, models
 from transformers import AutoConfig
 
 from spanmarker_core import load
+from spanmarker_core.bundle.files import POINTER_PROBLEM
 from spanmarker_core.bundle.reader import read_info, write_digests
 from spanmarker_core.bundle.writer import encoder_facts, save_bundle
 from spanmarker_core.errors import CoreError
@@ -301,6 +302,23 @@ def test_absent_device(tiny_bundle):
         pytest.skip("there is a GPU")
     with pytest.raises(CoreError, match=r"device\.not_available"):
         load(tiny_bundle, device="cuda")
+
+
+@pytest.mark.parametrize("device", ["gpu", "GPU", "CPU", "tpu", "auto ", "", "cuda:x", "cpu,cuda"])
+def test_unknown_device(tiny_bundle, device):
+    with pytest.raises(CoreError) as caught:
+        load(tiny_bundle, device=device)
+    assert (caught.value.code, caught.value.values) == ("device.unknown", {"device": device})
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_pointer_of_git_lfs_is_named(tiny_bundle, tmp_path, name):
+    path = shutil.copytree(tiny_bundle, tmp_path / "bundle")
+    (path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    with pytest.raises(CoreError) as caught:
+        load(path)
+    assert (caught.value.code, caught.value.values["file"]) == ("bundle.bad_file", name)
+    assert caught.value.values["problem"] == POINTER_PROBLEM
 
 
 def test_unknown_dtype(tiny_bundle):

@@ -255,3 +255,61 @@ def test_words_and_labels_with_blanks_between_tabs(write):
 def test_a_wrong_scheme_names_the_right_one(write, given, tags, fitting):
     error = refused(write("".join(f"word {tag}\n" for tag in tags.split())), given)
     assert error.values["problem"].endswith(f"can be read as {fitting} (--scheme)")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (["1", "2", "3"], ["1", "2"]),
+        (["0", "1", "2"], ["0", "1"]),
+        (["1", "2", "3"], ["4", "5"]),
+        (["0", "1"], ["2"]),
+        (["1.", "2."], ["1.", "2."]),
+        (["1-1", "1-2"], ["2-1", "2-2", "2-3"]),
+        (["1"], ["1", "2"]),
+        (["1"], ["2", "3"]),
+    ],
+)
+def test_indices(write, first, second):
+    rows = ["".join(f"{number}\tword{at}\tO\n" for at, number in enumerate(each)) for each in (first, second)]
+    found = list(read_conll(write("\n".join(rows)), "IOB2"))
+    assert [sentence.words for sentence in found] == [
+        [f"word{at}" for at in range(len(numbers))] for numbers in (first, second)
+    ]
+
+
+@pytest.mark.parametrize("numbers", [["1", "3"], ["2", "3"], ["1999", "2000"], ["1", "two"]])
+def test_numbers_that_do_not_count_are_words(write, numbers):
+    (sentence,) = read_conll(write("".join(f"{number}\tNUM\tO\n" for number in numbers)), "IOB2")
+    assert sentence.words == numbers
+
+
+def test_an_index_that_stops_counting_is_refused(write):
+    assert refused(write("1\tAda\tO\n2\tmet\tO\n\n1\tAda\tO\n3\tmet\tO\n")).values["line"] == 5
+    assert refused(write("1\tAda\tO\n2\tmet\tO\n\nAda\tO\tO\n")).values["line"] == 4
+
+
+def test_a_first_column_that_names_the_sentence_is_refused(write):
+    rows = "s1\tAda\tO\ns1\tmet\tO\n\ns2\tBern\tO\n\ns3\tHi\tO\ns3\tyou\tO\n"
+    error = refused(write(rows))
+    assert error.values["line"] == 1
+    assert "'s1'" in str(error)
+    words = [sentence.words for sentence in read_conll(write(rows), "IOB2", token_column=1)]
+    assert words == [["Ada", "met"], ["Bern"], ["Hi", "you"]]
+    path = write("ha\tITJ\tO\nha\tITJ\tO\n\nAda\tNNP\tO\nmet\tVBD\tO\n")
+    assert [sentence.words for sentence in read_conll(path, "IOB2")] == [["ha", "ha"], ["Ada", "met"]]
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["# Annotated by Ada in 1843", "#\tde.wikipedia.org [2009]", "#text = Ada", "#sent_id=1", "# one more word"],
+)
+def test_comments_have_another_number_of_columns(write, comment):
+    found = list(read_conll(write(f"{comment}\n{comment}\nAda\tN\tV\tB-PER\n\n{comment}\n#\tN\tV\tO\n"), "IOB2"))
+    assert [sentence.words for sentence in found] == [["Ada"], ["#"]]
+
+
+def test_a_word_without_its_tag_is_no_comment(write):
+    assert refused(write("#MeToo\nAda B-PER\n")).values["line"] == 2
+    assert refused(write("Ada B-PER\n# a comment here\nmet O\n")).values["line"] == 2
+    assert refused(write("Ada B-PER\n\n#MeToo\nmet O\n")).values["line"] == 3

@@ -65,6 +65,16 @@ def test_unreachable_gold_stays_in_the_denominator():
     assert result.micro.f1 == 2 / 3
 
 
+def test_labels_that_the_model_lacks_are_unreachable():
+    gold = [Span(0, 1, "PER"), Span(1, 2, "VERB"), Span(3, 4, "VERB"), Span(2, 4, "PER")]
+    scorer = SpanScorer(entity_max_length=8, labels={"PER", "LOC"})
+    scorer.add(gold, [Span(0, 1, "PER")])
+    result = scorer.result()
+    assert (result.micro.support, result.micro.reachable, result.micro.ceiling) == (4, 2, 0.5)
+    assert {label: scores.ceiling for label, scores in result.per_label.items()} == {"PER": 1, "VERB": 0}
+    assert (result.macro.ceiling, result.flat_ceiling) == (0.5, 0.5)
+
+
 def test_nested_gold():
     gold = [Span(0, 5, "ORG"), Span(0, 2, "LOC"), Span(3, 5, "LOC"), Span(0, 5, "PER")]
     result = score([(gold, gold)])

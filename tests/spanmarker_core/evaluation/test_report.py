@@ -36,7 +36,7 @@ def test_page():
 | PER | 100.00 | 100.00 | 100.00 | 100.00 | 1 | 1 | 1 |
 | x\\|y | 0.00 | 0.00 | 0.00 | 0.00 | 0 | 1 | 0 |
 
-Gold entities that exceed entity_max_length and count as missed: 1.
+Gold entities that exceed entity_max_length or have a label that the model lacks, and count as missed: 1.
 
 Gold entities overlap: without overlaps in the output, recall is at most 60.00 %.
 

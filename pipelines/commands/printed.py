@@ -1,0 +1,39 @@
+"""Markdown on the console, with tables that show every cell whole."""
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import Markdown, TableElement
+
+#: Characters in a line of a pipe or a file, which have no width.
+PIPE_WIDTH = 200
+
+
+class _WholeTable(TableElement):
+    """A table that continues a cell on the next line where rich would cut it."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in super().__rich_console__(console, options):
+            for column in table.columns:  # type: ignore[union-attr]  # the element yields one table
+                column.overflow = "fold"
+            yield table
+
+
+class _WholeMarkdown(Markdown):
+    elements = {**Markdown.elements, "table_open": _WholeTable}  # noqa: RUF012  # declared so by rich
+
+
+def wide_console() -> Console:
+    """Return a console for tables, wide where the output is not a terminal."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, PIPE_WIDTH)
+    return console
+
+
+def print_markdown(console: Console, text: str) -> None:
+    """Print Markdown; no cell of a table is cut.
+
+    Args:
+        console: the console.
+        text: the Markdown.
+    """
+    console.print(_WholeMarkdown(text))
