@@ -35,7 +35,7 @@ from pipelines.planning.inputs import BadColumns
 from pipelines.shards.careful import CarefulAttempt
 from pipelines.stages.blocks import DamagedFile, decompressed
 from pipelines.stages.read import batched, read_records
-from pipelines.task import Task
+from pipelines.task import Columns, Task
 from tests.support.tiny import tiny_bundle
 from tests.support.training import write_encoder
 
@@ -231,13 +231,14 @@ def read_all(cases: Iterator[Case], folder: Path) -> Counter[str]:
     """
     outcomes: Counter[str] = Counter()
     started = time.monotonic()
-    task = Task(str(folder), "", "", "", "id", "text", "en", "", 0, 0.0, 0, ())
+    columns = Columns("id", "text")
+    task = Task(str(folder), "", "", "", columns, "en", "", 0, 0.0, 0, ())
     with CarefulAttempt(task, lambda: None) as attempt:
         for number, case in enumerate(cases, 1):
             path = folder / f"case{case.original.ending}"
             path.write_bytes(case.content)
             kind = case.original.ending.removeprefix(".")
-            args = (kind, "id", "text", 4 << 20)
+            args = (kind, columns, 4 << 20)
             try:
                 shards = list(file_shards(str(path), len(case.content), "", 0, document_ranges, *args))
             except BadColumns:  # one reject, where other files have the columns
@@ -245,12 +246,12 @@ def read_all(cases: Iterator[Case], folder: Path) -> Counter[str]:
                 continue
             good, rejects = 0, []
             for shard in shards:
-                for batch in batched(attempt.records(shard, read_records, "id", "text")):
+                for batch in batched(attempt.records(shard, read_records, columns)):
                     good += len(batch.documents)
                     rejects += batch.rejects
-            told = good + sum(reject.n_documents for reject in rejects) >= case.expected
-            told = told or any(reject.n_documents == 0 for reject in rejects)
-            assert told, f"{case.original.ending}, {case.damage}: {good}, {rejects}"
+            accounted = good + sum(reject.n_documents for reject in rejects) >= case.expected
+            accounted = accounted or any(reject.n_documents == 0 for reject in rejects)
+            assert accounted, f"{case.original.ending}, {case.damage}: {good}, {rejects}"
             outcomes[f"rejected: {rejects[0].code}" if rejects else "all documents"] += 1
             if number % 5000 == 0:
                 print(f"{number:,} cases, {time.monotonic() - started:,.0f} s: {dict(outcomes)}", flush=True)

@@ -24,6 +24,7 @@ from tests.faults.mutations import (
     document_command,
     every_bit,
     h1_file,
+    read_all,
 )
 from tests.support.jobs import all_rows, documents, write_jsonl
 
@@ -53,6 +54,11 @@ def test_a_page_header_that_ends_a_row_group_early_loses_no_document(tmp_path):
     pages = itertools.islice(every_bit(original), 400)  # of the first pages
     outcomes = campaign(pages, [original], document_command(tmp_path, "prepare"), 400)
     assert outcomes["rejected: unreadable_rows"] > 60
+
+
+def test_damaged_inputs_are_accounted_for_without_a_run(tmp_path):
+    outcomes = read_all(itertools.islice(damaged(corpus_files(), SEED), 200), tmp_path)
+    assert outcomes["all documents"] > 20 < outcomes["rejected: unreadable_file"]
 
 
 def run(job, **values):
