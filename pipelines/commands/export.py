@@ -83,12 +83,8 @@ def export(
     say(f"{destination}: {kept.documents:,} documents with {kept.entities:,} entities")
     if kept.labels:
         say("By label: " + ", ".join(f"{name} {count:,}" for name, count in kept.labels.most_common()))
-    for reason, count in kept.left_out.items():
-        say(f"Left out: {count:,} entities ({reason.replace('_', ' ')})")
-    for example in kept.examples:
-        say(f"  {example}")
-    if kept.wordless:
-        say(f"Left out: {kept.wordless:,} documents without words")
+    for line in kept.losses():
+        say(line)
     if done.rejected:
         say(f"Left out: {done.rejected:,} rejected documents")
     for reason, count in done.missing.items():

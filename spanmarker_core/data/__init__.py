@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Sentence", "Span", "read_annotated", "read_conll", "read_dataset_folder", "read_jsonl"]
 
-CONLL_SUFFIXES = (".conll", ".iob", ".bio", ".txt")
-
 
 def __getattr__(name: str) -> Any:
     if name == "read_annotated":  # which stands on these readers, and is imported from here by users

@@ -40,7 +40,9 @@ def check(output, tmp_path, count, breaks="auto", language="de"):
     texts = {row["document_id"]: GERMAN for row in rows(output, "documents")}
     wanted = expected(output, texts)
     assert len(wanted) == count
-    assert export(output, "conllu", tmp_path / "x", "--flatten", "longest").startswith(f"{tmp_path}/x: {count} documents")
+    assert export(output, "conllu", tmp_path / "x", "--flatten", "longest").startswith(
+        f"{tmp_path}/x: {count} documents"
+    )
     found = documents_at(tmp_path / "x", "conllu")
     assert content_of(found) == wanted
     assert sum(len(entities) for _, entities in wanted.values()) > count
@@ -52,7 +54,14 @@ def check(output, tmp_path, count, breaks="auto", language="de"):
 def test_outputs_of_jobs(inputs, rows_only, tmp_path, tiny_bundle, case):
     options = CASES[case]
     has_struct = "meta" in options.get("keep_columns", ())  # JSON lines can't have the type of one
-    tag([rows_only if has_struct else inputs], tmp_path / "out", tiny_bundle, decoder="flat.v1", max_shard_bytes=400, **options)
+    tag(
+        [rows_only if has_struct else inputs],
+        tmp_path / "out",
+        tiny_bundle,
+        decoder="flat.v1",
+        max_shard_bytes=400,
+        **options,
+    )
     language = "de" if {"language", "language_column"} & options.keys() else "en"
     count = 9 if has_struct else 18
     check(tmp_path / "out", tmp_path, count, options.get("sentence_breaks", "auto"), language)

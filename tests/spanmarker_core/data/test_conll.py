@@ -154,8 +154,8 @@ def test_columns(write):
     path = write("0\tAda\tB-PER\tB-X\n1\tmet\tO\tO\n")
     (sentence,) = read_conll(path, "IOB2", token_column=1, tag_column=2)
     assert sentence == Sentence("doc-0", 0, ["Ada", "met"], [Span(0, 1, "PER")])
-    assert "4 columns, but tag_column is 4" in str(refused(path, tag_column=4))
-    assert "4 columns, but token_column is -5" in str(refused(path, token_column=-5))
+    assert "none is tag_column 4" in str(refused(path, tag_column=4))
+    assert "none is token_column -5" in str(refused(path, token_column=-5))
     assert "are the same column" in str(refused(path, token_column=3))
 
 
