@@ -44,7 +44,7 @@ _BEGINS: dict[str, Ours] = {
     "sentences": begins(b'{"document_id": ', b', "sentence_id": ', b', "tokens": ['),
     "doccano": begins(b'{"id": ', b', "text": ', b', "label": ['),
     "prodigy": begins(b'{"text": ', b', "meta": {"id": ', b'"spans": ['),
-    "label-studio": begins(b'[\n{"id": 1, "data": {"id": '),
+    "label-studio": begins(b'[\n{"id": 1, "data": {"document_id": '),
     "gliner": begins(b'[\n{"tokenized_text": [', b'"ner": ['),
     "conll": begins(b"-DOCSTART-\tO\n\n"),
     "conllu": begins(b"# newdoc id = ", b"\n# sent_id = "),

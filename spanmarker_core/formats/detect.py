@@ -80,8 +80,8 @@ def _first_record(source: Source) -> Any:
 
 
 def _is_minimal(record: dict[str, Any]) -> bool:
-    """Return whether a record is a task of Label Studio's JSON-MIN."""
-    return any(
+    """Return whether a record is a task of Label Studio's JSON-MIN, which need not have entities."""
+    return {"annotation_id", "lead_time"} <= record.keys() or any(
         isinstance(value, list) and value and all(isinstance(each, dict) and "labels" in each for each in value)
         for value in record.values()
     )

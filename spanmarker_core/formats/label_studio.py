@@ -1,7 +1,8 @@
 """Label Studio's JSON: an array of tasks with a text and labelled regions, as its export and import use it.
 
 Offsets count code points: the interface converts from JavaScript's units since version 1.5, and its exporters cut
-Python strings. Entities with scores are predictions, others are annotations.
+Python strings. Entities with scores are predictions, others are annotations. The id of a document is `document_id` of
+the data, because JSON-MIN puts the number of the task in the place of `id`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ from spanmarker_core.formats.document import AnnotatedDocument, checked_document
 from spanmarker_core.formats.json_files import JsonFile, write_array
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
 
+_ID = "document_id"
 _Entity = tuple[Any, Any, Any, float | None]
 
 
@@ -43,7 +45,8 @@ def _document(task: Any, made_id: str, options: ReadOptions) -> AnnotatedDocumen
     if "data" in task and key not in data and len(strings := [k for k, v in data.items() if isinstance(v, str)]) == 1:
         key = strings[0]
     check_keys(data, (key,), "the task")
-    found = next((value for value in (data.get(options.id_column), task.get("id")) if value not in (None, "")), made_id)
+    ids = (data.get(options.id_column) if "data" in task else None, data.get(_ID), task.get(options.id_column))
+    found = next((value for value in (*ids, task.get("id")) if value not in (None, "")), made_id)
     entities = list(_regions(_result(task))) if "data" in task else list(_minimal(task))
     return checked_document(str(found), data[key], entities)
 
@@ -116,6 +119,6 @@ def _task(number: int, document: AnnotatedDocument) -> dict[str, Any]:
     ]
     return {
         "id": number,
-        "data": {"id": document.document_id, "text": document.text},
+        "data": {_ID: document.document_id, "text": document.text},
         "predictions" if scored else "annotations": [{"result": result}],
     }
