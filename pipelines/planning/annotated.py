@@ -139,7 +139,7 @@ def _foreign(path: str, size: int, columns: Columns, scheme: str | None) -> Rang
         BadColumns: its format is unknown.
         CoreError: `data.scheme_needed`.
     """
-    options = ReadOptions(scheme, id_column=columns.id, text_column=columns.text)
+    options = ReadOptions(scheme, id_column=None if columns.make_ids else columns.id, text_column=columns.text)
     source = source_of(path)
     try:
         with damage_as_errors(path):

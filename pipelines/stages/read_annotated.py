@@ -219,8 +219,8 @@ def _document(source: str, item: _Values, task: AnnotatedTask, seen: set[str]) -
 def _foreign(shard: Shard, task: AnnotatedTask) -> Iterator[GoldDocument | Reject]:
     """Yield the documents of a file in the format of another tool. Texts are split again, as those to tag will be."""
     name, seen = shard.format.partition(".")[2], set[str]()
-    columns = (task.token_column, task.tag_column, task.columns.id, task.columns.text)
-    options = ReadOptions(task.scheme, *columns, "longest")
+    id_column = None if task.columns.make_ids else task.columns.id
+    options = ReadOptions(task.scheme, task.token_column, task.tag_column, id_column, task.columns.text, "longest")
     of_words = FORMATS[name].needs_words or name == "parquet"
     try:
         for place, document in enumerate(_undamaged(shard.source, FORMATS[name].reader, options)):

@@ -12,7 +12,8 @@ from spanmarker_core.data.jsonl import check_keys
 from spanmarker_core.data.records import BadRecord, RecordProblem
 from spanmarker_core.formats.document import AnnotatedDocument, checked_document
 from spanmarker_core.formats.json_files import JsonFile, write_array
-from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
+from spanmarker_core.formats.options import DEFAULT_TEXT, ReadOptions, Source, WriteOptions
+from spanmarker_core.formats.records import document_id_in
 
 _ID = "document_id"
 _Entity = tuple[Any, Any, Any, float | None]
@@ -42,13 +43,16 @@ def _document(task: Any, made_id: str, options: ReadOptions) -> AnnotatedDocumen
     data = task.get("data", task)
     check_keys(data, (), "data")
     key = options.text_column
-    if "data" in task and key not in data and len(strings := [k for k, v in data.items() if isinstance(v, str)]) == 1:
-        key = strings[0]
+    if "data" in task and key not in data and key == DEFAULT_TEXT:
+        strings = [name for name, value in data.items() if isinstance(value, str) and name != _ID]
+        key = strings[0] if len(strings) == 1 else key
     check_keys(data, (key,), "the task")
-    ids = (data.get(options.id_column) if "data" in task else None, data.get(_ID), task.get(options.id_column))
-    found = next((value for value in (*ids, task.get("id")) if value not in (None, "")), made_id)
+    if options.id_column is None and isinstance(data.get(_ID), str):
+        document_id = data[_ID]
+    else:
+        document_id = document_id_in([data, task], options) or made_id
     entities = list(_regions(_result(task))) if "data" in task else list(_minimal(task))
-    return checked_document(str(found), data[key], entities)
+    return checked_document(document_id, data[key], entities)
 
 
 def _result(task: dict[str, Any]) -> list[Any]:

@@ -32,6 +32,7 @@ def pack(folder, how):
 
 #: Formats of lines or JSON, which may be in UTF-16.
 OF_LINES = [name for name in FOREIGN if not FORMATS[name].folder and name != "spacy"]
+BY_DEFAULT = [("brat", "gz"), ("doccano", "utf16")]
 PACKED = [(name, "gz") for name in FOREIGN] + [(name, "utf16") for name in OF_LINES]
 
 
