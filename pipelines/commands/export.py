@@ -38,7 +38,7 @@ def export(
         typer.Option(help="Overlapping entities, if the format is flat: refuse, or keep the longest or the first."),
     ] = "refuse",
     skip_missing: Annotated[
-        bool, typer.Option("--skip-missing", help="Leave out documents whose source is gone or has changed.")
+        bool, typer.Option("--skip-missing", help="Leave out documents whose source no longer exists or has changed.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a previous export at the destination.")] = False,
     model: Annotated[
@@ -92,7 +92,7 @@ def export(
 
 
 _MISSING = {
-    "gone": "their source is gone",
+    "gone": "their source no longer exists",
     "changed": "their source has changed",
     "unplanned": "the last run did not name their source",
 }

@@ -95,7 +95,7 @@ def export(
         selection: the documents and entities to export.
         write: options of the writer.
         one_file: whether to write one part instead of one per shard.
-        skip_missing: whether to leave out and count the documents whose source is gone or has changed.
+        skip_missing: whether to leave out and count the documents whose source no longer exists or has changed.
         force: whether a previous export is replaced.
         model: folder of the model bundle, for formats of words if its words are those of its tokenizer.
 

@@ -1,4 +1,4 @@
-"""Annotated data: sentences of words with their entities, read strictly from common file formats."""
+"""Files and annotated data: content, lines and JSON; sentences of words with their entities, read strictly."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

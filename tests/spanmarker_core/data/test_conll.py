@@ -156,7 +156,7 @@ def test_columns(write):
     assert sentence == Sentence("doc-0", 0, ["Ada", "met"], [Span(0, 1, "PER")])
     assert "none is tag_column 4" in str(refused(path, tag_column=4))
     assert "none is token_column -5" in str(refused(path, token_column=-5))
-    assert "are the same column" in str(refused(path, token_column=3))
+    assert "token_column 3 and tag_column -1 are one" in str(refused(path, token_column=3))
 
 
 def test_plain(write):
