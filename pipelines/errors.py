@@ -189,13 +189,13 @@ class PipelineError(CodedError):
         "export.not_finished": "{left:,} of {total:,} shards in {path} are not tagged yet, or some of their files are "
         "missing or have the wrong size. Run the `spanmarker tag` command that writes there again, to its end.",
         "export.unplanned": "{path} contains {shards:,} shards of inputs that its last run did not name, so their "
-        "texts cannot be found. Pass --skip-missing to leave them out, or remove them with `spanmarker tag --prune`.",
+        "texts cannot be found. Pass --skip-missing to omit them, or remove them with `spanmarker tag --prune`.",
         "export.unknown_label": "no entity in {path} has a label that --label names: {labels}. The labels there are: "
         "{known}.",
         "export.unknown_document": "{path} has no document with {count:,} of the ids, such as {example!r}. Correct "
         "--document or --document-file.",
-        "export.source_gone": "{source} is gone, and an output does not hold the texts of its documents. Put the file "
-        "back, or pass --skip-missing to leave out its documents.",
+        "export.source_gone": "{source} no longer exists, and an output does not hold the texts of its documents. Put "
+        "the file back, or pass --skip-missing to leave out its documents.",
         "export.source_changed": "{source} has changed since it was tagged. Run the `spanmarker tag` command again, or "
         "pass --skip-missing to leave out its documents.",
         "export.mismatch": "{source} does not agree with the rows of shard {shard}: {reason}. Run the `spanmarker tag` "

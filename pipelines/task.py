@@ -3,6 +3,7 @@
 They are small and contain no configuration object, because they are sent to every worker.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,6 +14,9 @@ from spanmarker_core.windows.packer import Context
 
 #: What a job writes of sentences: no table, a table of their offsets, or one that also has their texts.
 WriteSentences = Literal["none", "offsets", "text"]
+
+#: The column of ids if a job names none.
+DEFAULT_ID = "id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,17 @@ class Columns:
         """All paths that are read where a file has them, each once."""
         language = () if self.language is None else (self.language,)
         return tuple(dict.fromkeys((self.id, self.text, *language, *self.keep)))
+
+    @staticmethod
+    def of_identity(identity: Mapping[str, str]) -> "Columns":
+        """Return the columns that a job read, without those that it kept.
+
+        Args:
+            identity: identity of the job; `read_values` of `pipelines.jobs.base` make this part of it.
+        """
+        id_column = identity["id_column"]
+        made = id_column == DEFAULT_ID and "ids" not in identity
+        return Columns(id_column, identity["text_column"], language=identity.get("language_column"), make_ids=made)
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,8 +273,12 @@ class CoreError(CodedError):
         "format.not_writable": "format {format} can be read, but not written. Choose one of: {formats}.",
         "format.not_installed": "this format requires {library}, which cannot be loaded: {reason}. "
         "Install it: pip install 'spanmarker-pipelines[{extra}]'.",
-        "format.cannot_hold": "format {format} cannot hold {entity}: {reason}. Choose another format; entities that "
-        "overlap or cross sentences can be left out with --flatten longest or first.",
+        "format.cannot_hold": "{entity} {problem}, which format {format} cannot hold. Leave such entities out with "
+        "--flatten longest or first, or choose another format with --to.",
+        "format.cannot_write": "format {format} cannot hold document {document!r}: {problem}. Choose another format "
+        "with --to.",
+        "format.adjacent": "document {document!r} has two entities with label {label!r} side by side, which label "
+        "scheme {scheme} cannot separate. Choose another scheme, such as IOB2.",
         # annotated data
         "data.bad_record": "{path}, line {line}: {problem}.",
         "data.bad_row": "{path}, row {row} (from 0): {problem}.",

@@ -64,9 +64,5 @@ def convert(
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     say(f"{output}: {kept.documents:,} documents with {kept.entities:,} entities")
-    if kept.wordless:
-        say(f"Left out: {kept.wordless:,} documents without words")
-    for reason, count in kept.left_out.items():
-        say(f"Left out: {count:,} ({reason.replace('_', ' ')})")
-    for example in kept.examples:
-        say(f"  {example}")
+    for line in kept.losses():
+        say(line)

@@ -38,7 +38,7 @@ def export(
         typer.Option(help="Overlapping entities, if the format is flat: refuse, or keep the longest or the first."),
     ] = "refuse",
     skip_missing: Annotated[
-        bool, typer.Option("--skip-missing", help="Leave out documents whose source is gone or has changed.")
+        bool, typer.Option("--skip-missing", help="Leave out documents whose source no longer exists or has changed.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a previous export at the destination.")] = False,
     model: Annotated[
@@ -83,12 +83,8 @@ def export(
     say(f"{destination}: {kept.documents:,} documents with {kept.entities:,} entities")
     if kept.labels:
         say("By label: " + ", ".join(f"{name} {count:,}" for name, count in kept.labels.most_common()))
-    for reason, count in kept.left_out.items():
-        say(f"Left out: {count:,} entities ({reason.replace('_', ' ')})")
-    for example in kept.examples:
-        say(f"  {example}")
-    if kept.wordless:
-        say(f"Left out: {kept.wordless:,} documents without words")
+    for line in kept.losses():
+        say(line)
     if done.rejected:
         say(f"Left out: {done.rejected:,} rejected documents")
     for reason, count in done.missing.items():
@@ -96,7 +92,7 @@ def export(
 
 
 _MISSING = {
-    "gone": "their source is gone",
+    "gone": "their source no longer exists",
     "changed": "their source has changed",
     "unplanned": "the last run did not name their source",
 }

@@ -10,18 +10,16 @@ A folder also gets `_export.json`, which says what it holds and, when all its fi
 
 import contextlib
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 from pipelines.errors import PipelineError
 from pipelines.output.manifest import is_shard_name
+from pipelines.output.new_files import NewFiles
 from pipelines.output.overwrite import Ours, begins, never, refuse_inputs, refuse_overwrite
 from pipelines.storage import (
     Listed,
     absolute,
-    exists,
-    in_bucket,
     join,
     listing,
     local_kind,
@@ -29,7 +27,6 @@ from pipelines.storage import (
     open_input,
     publish,
     publish_bytes,
-    remove,
     resolve,
     translate_storage_errors,
     writing,
@@ -47,7 +44,7 @@ _BEGINS: dict[str, Ours] = {
     "sentences": begins(b'{"document_id": ', b', "sentence_id": ', b', "tokens": ['),
     "doccano": begins(b'{"id": ', b', "text": ', b', "label": ['),
     "prodigy": begins(b'{"text": ', b', "meta": {"id": ', b'"spans": ['),
-    "label-studio": begins(b'[\n{"id": 1, "data": {"id": '),
+    "label-studio": begins(b'[\n{"id": 1, "data": {"document_id": '),
     "gliner": begins(b'[\n{"tokenized_text": [', b'"ner": ['),
     "conll": begins(b"-DOCSTART-\tO\n\n"),
     "conllu": begins(b"# newdoc id = ", b"\n# sent_id = "),
@@ -78,8 +75,7 @@ class Destination:
     def __init__(self, url: str, form: Format, one_file: bool) -> None:
         self.url, self._form, self._one_file = absolute(url), form, one_file
         self._is_file = one_file and not form.folder
-        self._has_folders = False  # rather than objects with slashes in their names
-        self._written = tempfile.SpooledTemporaryFile(1 << 20)  # noqa: SIM115 - closed with this object
+        self._new = NewFiles(self.url)
 
     def check(self, output: str, sources: Iterable[str], force: bool) -> None:
         """Check that nothing is replaced but a previous export, and that only if the user wants it.
@@ -121,26 +117,14 @@ class Destination:
         if self._is_file:
             yield
             return
-        made = not exists(self.url)
-        make_folder(self.url)
-        fs, path = resolve(self.url)
-        self._has_folders = is_local(fs) or not in_bucket(fs, path)
-        # First, so that what an interrupted export leaves is recognised.
-        self._publish_record({"finished": False, **record})
-        for name in self._files():
-            if name != RECORD:
-                self._remove(name)
-        try:
+        with self._new.all_or_none():
+            # First, so that what an interrupted export leaves is recognised.
+            self._write_record({"finished": False, **record})
+            for name in self._files():
+                if name != RECORD:
+                    self._new.remove(name)
+            self._new.add(RECORD)
             yield
-        except BaseException:
-            with contextlib.suppress(PipelineError, OSError):
-                self._written.seek(0)
-                for line in self._written:
-                    self._remove(json.loads(line))
-                self._remove(RECORD)
-                if made and self._has_folders:
-                    fs.rmdir(path)
-            raise
 
     def finish(self, record: dict[str, Any]) -> None:
         """Note in a folder that it is complete.
@@ -152,7 +136,7 @@ class Destination:
             PipelineError: `output.not_writable`.
         """
         if not self._is_file:
-            self._publish_record({"finished": True, **record})
+            self._write_record({"finished": True, **record})
 
     def part(self, shard: str | None, write: Callable[[IO[bytes] | Opener], None]) -> None:
         """Write a part.
@@ -170,21 +154,15 @@ class Destination:
             with publish(self.url) as file, writing(self.url):
                 write(file)
         else:
-            with self._opened(f"{shard}{self._form.endings[0]}") as file:
+            with self._new.opened(f"{shard}{self._form.endings[0]}") as file:
                 write(file)
 
     def _opener(self, shard: str | None) -> Opener:
         if shard is not None:
             make_folder(join(self.url, shard))
-        return lambda name: self._opened(name if shard is None else f"{shard}/{name}")
+        return lambda name: self._new.opened(name if shard is None else f"{shard}/{name}")
 
-    @contextlib.contextmanager
-    def _opened(self, name: str) -> Iterator[IO[bytes]]:
-        self._written.write(json.dumps(name).encode() + b"\n")
-        with publish(url := join(self.url, name)) as file, writing(url):
-            yield file
-
-    def _publish_record(self, record: dict[str, Any]) -> None:
+    def _write_record(self, record: dict[str, Any]) -> None:
         values = {"export_version": _VERSION, "format": self._form.name, "one_file": self._one_file, **record}
         publish_bytes(join(self.url, RECORD), json.dumps(values, indent=1).encode() + b"\n")
 
@@ -228,16 +206,6 @@ class Destination:
         fs, path = resolve(url)
         with translate_storage_errors(url):
             yield from listing(fs, path)
-
-    def _remove(self, name: str) -> None:
-        folder, _, short = name.rpartition("/")
-        if short:
-            with writing(url := join(self.url, name)):
-                remove(url)
-        if folder and self._has_folders:
-            fs, path = resolve(join(self.url, folder))
-            with contextlib.suppress(OSError):  # it isn't empty yet, or gone
-                fs.rmdir(path)
 
 
 def _name(entry: Listed) -> str:

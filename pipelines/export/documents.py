@@ -15,7 +15,10 @@ from pipelines.task import Columns
 from schemas import ANNOTATIONS, DOCUMENTS, Table
 from schemas.shards import Shard
 
-_DOCUMENT = ["document_id", "source", "source_row", "status", "n_characters", "n_sentences", "n_words", "n_entities"]
+_DOCUMENT = [
+    *("document_id", "source", "source_row", "status", "language"),
+    *("n_characters", "n_sentences", "n_words", "n_entities"),
+]
 _ENTITY = [
     *("document_id", "sentence_id", "entity_id", "label", "score", "text"),
     *("char_start", "char_end", "word_start", "word_end"),
@@ -53,7 +56,7 @@ def check_source(shard: Shard, columns: Columns) -> None:
             fs, local = resolve(path)
             if is_local(fs) and local_kind(local)[0] != "file":
                 raise FileNotFoundError(path)  # Opening a pipe would block.
-        same = content_now(shard, columns.id, columns.text) == shard.content
+        same = content_now(shard, *columns.read) == shard.content
     except (FileNotFoundError, NotADirectoryError) as error:
         raise PipelineError("export.source_gone", source=shard.source) from error
     except OSError as error:
@@ -62,7 +65,7 @@ def check_source(shard: Shard, columns: Columns) -> None:
         raise PipelineError("export.source_changed", source=shard.source)
 
 
-def tagged_documents(output: TaggedOutput, shard: Shard) -> Iterator[TaggedDocument]:
+def tagged_documents(output: TaggedOutput, shard: Shard, columns: Columns) -> Iterator[TaggedDocument]:
     """Yield the documents of a shard in the order of the source, the rejected ones of a batch before the others.
 
     The same readers as in the run give the same records, so each batch read belongs to the next rows of `documents`
@@ -71,6 +74,7 @@ def tagged_documents(output: TaggedOutput, shard: Shard) -> Iterator[TaggedDocum
     Args:
         output: the output.
         shard: the shard.
+        columns: columns of the inputs.
 
     Raises:
         PipelineError: `export.mismatch` if the texts do not agree with the rows; `output.not_readable`,
@@ -78,7 +82,7 @@ def tagged_documents(output: TaggedOutput, shard: Shard) -> Iterator[TaggedDocum
     """
     documents, annotations = (_rows(output, *what, shard) for what in ((DOCUMENTS, _DOCUMENT), (ANNOTATIONS, _ENTITY)))
     try:
-        for batch in read(shard, output.columns):
+        for batch in read(shard, columns):
             yield from _joined(batch, documents, annotations, shard)
     except OSError as error:
         raise PipelineError("storage.failed", reason=error) from error

@@ -15,6 +15,7 @@ from pipelines.export.output import TaggedOutput, open_output
 from pipelines.export.words import RunWords
 from pipelines.output.manifest import committed_entry
 from pipelines.storage import join
+from pipelines.task import Columns
 from schemas.shards import Shard
 from spanmarker_core.formats.document import AnnotatedDocument, AnnotatedEntity, entity_order
 from spanmarker_core.formats.flatten import Kept
@@ -94,7 +95,7 @@ def export(
         selection: the documents and entities to export.
         write: options of the writer.
         one_file: whether to write one part instead of one per shard.
-        skip_missing: whether to leave out and count the documents whose source is gone or has changed.
+        skip_missing: whether to leave out and count the documents whose source no longer exists or has changed.
         force: whether a previous export is replaced.
         model: folder of the model bundle, for formats of words if its words are those of its tokenizer.
 
@@ -183,11 +184,15 @@ class _Export:
 
     def _documents(self, shard: Shard) -> Iterator[AnnotatedDocument]:
         """Yield the selected documents of a shard with the selected entities."""
-        if self._left == 0 or not self._has_source(shard):
+        if self._left == 0:
             return
-        words_of = None if self._words is None else self._words.of_shard(self._output.splitter(shard.name))
+        schema = self._output.schema(shard.name)
+        columns = self._output.columns(schema)
+        if not self._has_source(shard, columns):
+            return
+        words_of = None if self._words is None else self._words.of_shard(schema)
         wanted = self._selection.documents
-        for document in tagged_documents(self._output, shard):
+        for document in tagged_documents(self._output, shard, columns):
             if wanted is not None and document.row["document_id"] not in wanted:
                 continue
             if document.text is None:
@@ -212,10 +217,10 @@ class _Export:
         ]
         return sorted(found, key=entity_order)
 
-    def _has_source(self, shard: Shard) -> bool:
+    def _has_source(self, shard: Shard, columns: Columns) -> bool:
         """Return whether the source of a shard is the one that was tagged; if not, count its documents."""
         try:
-            check_source(shard, self._output.columns)
+            check_source(shard, columns)
         except PipelineError as error:
             if not self._skip_missing or error.code not in _MISSING:
                 raise

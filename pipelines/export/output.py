@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import PipelineError
 from pipelines.output.digest_set import DigestSet
-from pipelines.output.layout import TAG_TABLES, table_path, tables_of
+from pipelines.output.layout import table_path, tables_of
 from pipelines.output.manifest import find_done, plan_path, planned, read_entries
 from pipelines.output.plan_file import plan_identity
+from pipelines.planning.kept import kept_of_identity
 from pipelines.storage import absolute, exists, open_input
 from pipelines.task import Columns
-from schemas import DOCUMENTS, Table
+from schemas import ANNOTATIONS, DOCUMENTS, Table
 from schemas.shards import Shard
 
 #: Labels shown in a message, and rows read at once.
@@ -41,11 +42,6 @@ class TaggedOutput:
     unplanned: int
     unplanned_documents: int
 
-    @property
-    def columns(self) -> Columns:
-        """Columns of the inputs."""
-        return Columns(self.identity["id_column"], self.identity["text_column"])
-
     def shards(self) -> Iterator[Shard]:
         """Yield the shards in the order of the plan."""
         return planned(self.folder)
@@ -68,8 +64,8 @@ class TaggedOutput:
         except (pa.ArrowException, OSError) as error:
             raise PipelineError("output.not_readable", path=path, reason=error) from error
 
-    def splitter(self, shard: str) -> str | None:
-        """Return the name of the word splitter of a shard; None if its files, of an earlier version, don't name it.
+    def schema(self, shard: str) -> pa.Schema:
+        """Return the schema of the documents of a shard, with its metadata.
 
         Args:
             shard: name of the shard.
@@ -80,10 +76,19 @@ class TaggedOutput:
         path = table_path(self.folder, DOCUMENTS.name, shard)
         try:
             with open_input(path) as file:
-                found: bytes | None = (pq.read_schema(file).metadata or {}).get(b"spanmarker.splitter")
+                return pq.read_schema(file)
         except (pa.ArrowException, OSError) as error:
             raise PipelineError("output.not_readable", path=path, reason=error) from error
-        return None if found is None else found.decode()
+
+    def columns(self, schema: pa.Schema) -> Columns:
+        """Return the columns of the inputs that the run read.
+
+        Kept columns are among them: a value that could not be kept has rejected its document.
+
+        Args:
+            schema: schema of the documents of a shard.
+        """
+        return kept_of_identity(Columns.of_identity(self.identity), self.identity, schema)
 
     def labels_in(self, given: Iterable[str]) -> frozenset[str]:
         """Return the labels that a user names.
@@ -140,7 +145,7 @@ def open_output(output: str) -> TaggedOutput:
     if not exists(plan_path(folder)):
         raise PipelineError("output.not_a_job", path=folder, file="plan.jsonl")
     identity = plan_identity(plan_path(folder))
-    if tables_of(identity) != TAG_TABLES:
+    if ANNOTATIONS not in tables_of(identity):
         raise PipelineError("export.not_tagged", path=folder)
     plan, done = DigestSet.of(shard.name for shard in planned(folder)), find_done(folder).done
     if left := len(plan - done):

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+
 from pipelines.errors import PipelineError
+from pipelines.stages.languages import AUTO, DEFAULT
 from spanmarker_core.bundle.reader import read_info, read_packer
 from spanmarker_core.formats.document import AnnotatedSentence
 from spanmarker_core.text.sentences import split_sentences
@@ -27,6 +30,7 @@ class RunWords:
 
     def __init__(self, identity: dict[str, str], model: str | None) -> None:
         self._identity = identity
+        self._breaks: Any = identity.get("sentence_breaks", "auto")
         self._splitter: str | None = None
         if model is not None:
             info = read_info(model)
@@ -34,17 +38,17 @@ class RunWords:
                 raise PipelineError("export.other_model", path=model, there=identity["model"], here=info.digest)
             self._splitter, self._packer = info.config.splitter, read_packer(model, info.config)
 
-    def of_shard(self, splitter: str | None) -> Callable[[list[str]], list[_Bounds]]:
+    def of_shard(self, schema: pa.Schema) -> Callable[[list[str]], list[_Bounds]]:
         """Return the word splitter of a shard: a function from sentences to the bounds of their words.
 
         Args:
-            splitter: its name; None if the shard doesn't name it.
+            schema: schema of its documents, whose metadata name the splitter; those of earlier versions do not.
 
         Raises:
             PipelineError: `export.model_needed`.
         """
         # A shard that doesn't name its splitter most likely has that of raw text; if not, the comparison fails.
-        name = self._splitter or splitter or "words.v1"
+        name = self._splitter or (schema.metadata or {}).get(b"spanmarker.splitter", b"words.v1").decode()
         if name == "words.v1":
             return lambda texts: [_bounds(*split_words(text)) for text in texts]
         if self._splitter is None:
@@ -67,7 +71,9 @@ class RunWords:
         Raises:
             PipelineError: `export.other_words` if they are not those of the rows.
         """
-        sentences = split_sentences(text, self._identity["language"])
+        # A document without a language is blank, or of an earlier version, in which all had that of the job.
+        language = row.get("language") or self._identity["language"]
+        sentences = split_sentences(text, DEFAULT if language == AUTO else language, self._breaks)
         words = words_of([text[start:end] for start, end in sentences])
         counts = (len(sentences), sum(map(len, words)))
         if counts != (row["n_sentences"], row["n_words"]):

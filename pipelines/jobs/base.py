@@ -13,11 +13,11 @@ from pydantic import ByteSize, Field, field_validator
 from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
 from pipelines.jobs.reject_limit import MaxRejects
-from pipelines.jobs.shared import DEFAULT_ID, DocumentColumns, InputFormat
+from pipelines.jobs.shared import DocumentColumns, InputFormat
 from pipelines.processes.children import cores
 from pipelines.stages.languages import AUTO
 from pipelines.storage import absolute
-from pipelines.task import Columns, Task
+from pipelines.task import DEFAULT_ID, Columns, Task
 from spanmarker_core.bundle.reader import BundleInfo
 from spanmarker_core.default_model import bundled_model_path
 from spanmarker_core.text.detection import DETECTOR

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from pipelines.stages.formats import FORMATS, is_format
 from pipelines.stages.languages import AUTO
-from pipelines.task import Columns
+from pipelines.task import DEFAULT_ID, Columns
 from spanmarker_core.errors import CoreError
 from spanmarker_core.text.detection import load_detector
 from spanmarker_core.text.languages import normalise_language
@@ -24,10 +24,6 @@ InputFormat = Annotated[
     AfterValidator(_known_format),
 ]
 Scheme = Annotated[str | None, Field(description="Label scheme of tagged data, such as IOB2.")]
-
-
-#: The column of ids if a job names none.
-DEFAULT_ID = "id"
 
 
 class AnnotatedColumns(BaseModel):

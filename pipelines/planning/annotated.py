@@ -27,13 +27,12 @@ from pipelines.storage import ContentIdentity, exists, open_input, resolve
 from pipelines.storage.urls import is_local
 from pipelines.task import Columns
 from schemas.shards import Shard
-from spanmarker_core.data import CONLL_SUFFIXES
+from spanmarker_core.data.blocks import COMPRESSIONS, damage_as_errors, opened
 from spanmarker_core.data.hf import dataset_records, is_dataset_folder
 from spanmarker_core.data.jsonl import SENTENCE_KEYS
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.detect import format_of, is_companion
 from spanmarker_core.formats.json_files import JsonFile
-from spanmarker_core.formats.opening import COMPRESSED, damage_as_errors, decompressed
 from spanmarker_core.formats.options import ReadOptions
 from spanmarker_core.formats.registry import FORMATS
 from spanmarker_core.text.tag_schemes import TAG_SCHEMES, check_tag_scheme
@@ -46,10 +45,13 @@ _OUR_KINDS = {
     ".ndjson": "jsonl",
     ".jsonl.gz": "jsonl.gz",
     ".jsonl.zst": "jsonl.zst",
-    **dict.fromkeys(CONLL_SUFFIXES, "conll"),
+    **dict.fromkeys(FORMATS["conll"].endings, "conll"),
 }
 
-_OTHER_ENDINGS = [*(ending for each in FORMATS.values() for ending in each.endings), *COMPRESSED]
+_OTHER_ENDINGS = [
+    *(ending for each in FORMATS.values() for ending in each.endings),
+    *(f".{compression}" for compression in COMPRESSIONS),
+]
 #: File name ending -> kind of any annotated file.
 KINDS = _OUR_KINDS | {ending: "other" for ending in _OTHER_ENDINGS if ending not in _OUR_KINDS}
 
@@ -137,7 +139,7 @@ def _foreign(path: str, size: int, columns: Columns, scheme: str | None) -> Rang
         BadColumns: its format is unknown.
         CoreError: `data.scheme_needed`.
     """
-    options = ReadOptions(scheme, id_column=columns.id, text_column=columns.text)
+    options = ReadOptions(scheme, id_column=None if columns.make_ids else columns.id, text_column=columns.text)
     source = source_of(path)
     try:
         with damage_as_errors(path):
@@ -162,7 +164,7 @@ def _lacks_only_ids(path: str, columns: Columns) -> bool:
         if path.lower().endswith(".parquet"):
             names = set(pq.read_schema(file).names)
         else:
-            record = next(iter(JsonFile(decompressed(file, path))), (0, None))[1]
+            record = next(iter(JsonFile(opened(file, path))), (0, None))[1]
             names = set(record) if isinstance(record, dict) else set()
     if "tokens" in names:
         return columns.text not in names and not {"document_id", "sentence_id"} & names

@@ -115,6 +115,20 @@ def kept_identity(columns: Columns) -> dict[str, str]:
     }
 
 
+def kept_of_identity(columns: Columns, identity: Mapping[str, str], documents: pa.Schema) -> Columns:
+    """Return columns with those that a finished job kept.
+
+    Args:
+        columns: columns of ids, texts and languages.
+        identity: identity of the job, see `kept_identity`.
+        documents: schema of a file of its table `documents`, which has the kept columns.
+    """
+    shown = {key.removeprefix(IDENTITY): value for key, value in identity.items() if key.startswith(IDENTITY)}
+    fields = [documents.field(name) for name in sorted(shown)]
+    paths = (shown[each.name].removesuffix(_shown(each)).removesuffix(": ") or each.name for each in fields)
+    return replace(columns, keep=tuple(paths), kept=pa.schema(fields))
+
+
 def _parsed(wanted: str) -> tuple[str, str]:
     path, equals, name = wanted.rpartition("=")
     return (path, name) if equals else (wanted, wanted)

@@ -11,12 +11,12 @@ import pyarrow as pa
 from pipelines.planning.files import Range
 from pipelines.planning.inputs import BadColumns
 from pipelines.planning.parquet import Unreadable, document_row_ranges, opened_parquet, parquet_ranges, with_null_types
-from pipelines.stages.blocks import compression_of
 from pipelines.stages.formats import Examined, examined, format_named
 from pipelines.stages.paths import is_missing, value_at
 from pipelines.storage import ContentIdentity, is_storage_error, open_input
 from pipelines.storage.fingerprint import field_at
 from spanmarker_core.bundle.files import POINTER, POINTER_PROBLEM
+from spanmarker_core.data.blocks import compression_of
 
 #: Bytes by which content is recognised that is not what the name of the file says.
 _START_BYTES = 64

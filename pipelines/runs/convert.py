@@ -2,22 +2,21 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 from pipelines.errors import PipelineError
+from pipelines.output.new_files import NewFiles
 from pipelines.output.overwrite import refuse_inputs, refuse_overwrite
-from pipelines.storage import exists, join, listing, make_folder, open_input, publish, resolve
+from pipelines.storage import exists, listing, open_input, publish, resolve
 from pipelines.storage.globs import Match, Pattern, patterns_of
 from pipelines.storage.outputs import writing
 from pipelines.storage.urls import is_local
+from spanmarker_core.data.blocks import damage_as_errors, opened, uncompressed_name
 from spanmarker_core.data.hf import is_dataset_folder
 from spanmarker_core.formats.detect import format_of, is_companion
 from spanmarker_core.formats.document import AnnotatedDocument
 from spanmarker_core.formats.flatten import Kept
-from spanmarker_core.formats.folders import Opener
-from spanmarker_core.formats.opening import COMPRESSED, damage_as_errors, decompressed
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
 from spanmarker_core.formats.registry import FORMATS, format_called, read_documents, write_documents
 
@@ -62,20 +61,11 @@ def convert(
         fs, path = resolve(output)
         if next(listing(fs, path), None) is not None:
             raise PipelineError("output.would_replace", option="--output", path=output)
-        make_folder(output)
-        kept = write_documents(documents, to, _opener(output), write)
+        files = NewFiles(output)
+        with files.all_or_none():
+            kept = write_documents(documents, to, files.opened, write)
     kept.left_out.update(read.left_out)
     return kept
-
-
-def _opener(folder: str) -> Opener:
-    @contextmanager
-    def opened(name: str) -> Iterator[IO[bytes]]:
-        url = join(folder, name)
-        with publish(url) as file, writing(url):
-            yield file
-
-    return opened
 
 
 def _documents(inputs: list[str], source_format: str | None, options: ReadOptions) -> Iterator[AnnotatedDocument]:
@@ -133,9 +123,7 @@ def _fits(path: str, source_format: str | None, in_folder: bool) -> bool:
     """
     if source_format is not None and not in_folder and not FORMATS[source_format].one_file_per_document:
         return True
-    name = path.rpartition("/")[2].lower()
-    for ending in COMPRESSED:
-        name = name.removesuffix(ending)
+    name = uncompressed_name(path.rpartition("/")[2])[0].lower()
     formats = FORMATS.values() if source_format is None else [FORMATS[source_format]]
     if name.startswith(("_", ".")) or not any(name.endswith(each.endings) for each in formats):
         return False
@@ -144,11 +132,11 @@ def _fits(path: str, source_format: str | None, in_folder: bool) -> bool:
 
 def _name(path: str, folder: str) -> str:
     """Return the beginning of the ids that are made for documents of a file: its path in the folder, without ending."""
-    name = path.removeprefix(folder.rstrip("/") + "/")
-    for ending in (*COMPRESSED, *(ending for each in FORMATS.values() for ending in each.endings)):
+    name = uncompressed_name(path.removeprefix(folder.rstrip("/") + "/"))[0]
+    for ending in (ending for each in FORMATS.values() for ending in each.endings):
         name = name.removesuffix(ending)
     return name
 
 
 def _open(path: str) -> BinaryIO:
-    return decompressed(open_input(path), path)
+    return opened(open_input(path), path)

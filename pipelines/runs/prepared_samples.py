@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from pipelines.errors import PipelineError
 from pipelines.jobs.prepare import PrepareJob
-from pipelines.jobs.shared import DEFAULT_ID
 from pipelines.jobs.tag import TagJob
 from pipelines.output.digest_set import DigestSet
 from pipelines.output.job_identity import identity_differences
@@ -83,7 +82,7 @@ def find_prepared_samples(job: TagJob, info: BundleInfo) -> PreparedSamples:
     settled: dict[str, str | None] = {
         name: there[name] for name in _SETTLED if name in there and name not in job.model_fields_set
     }
-    if "id_column" in settled and there["id_column"] == DEFAULT_ID and "ids" not in there:
+    if "id_column" in settled and Columns.of_identity(there).make_ids:
         settled["id_column"] = None
     kept = {key: value for key, value in there.items() if key.startswith(IDENTITY)}
     tagging = job.model_copy(update=settled)

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import IO, Any
 
-from pipelines.stages.blocks import DamagedFile, content
 from pipelines.stages.records import MAX_RECORD_BYTES, RAW_BYTES, Reject
 from pipelines.storage import open_input
 from schemas.shards import Shard
+from spanmarker_core.data.blocks import DamagedFile, content
 from spanmarker_core.data.lines import byte_lines
 
 #: Delimiters of fields, of which a file has the first that its header contains.

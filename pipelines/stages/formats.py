@@ -11,15 +11,15 @@ from typing import IO, Any, Literal
 import pyarrow as pa
 
 from pipelines.stages.arrow_rows import arrow_reader, arrow_rows
-from pipelines.stages.blocks import COMPRESSIONS, encoding_of, head
 from pipelines.stages.csv_rows import csv_header, csv_rows
-from pipelines.stages.json_values import is_json_value, json_head
 from pipelines.stages.lines import json_lines
 from pipelines.stages.records import Reject
 from pipelines.stages.row_groups import parquet_rows
 from pipelines.stages.web_archive import archive_head, archive_records
 from pipelines.task import Columns
 from schemas.shards import Shard
+from spanmarker_core.data.blocks import COMPRESSIONS, encoding_of, head, uncompressed_name
+from spanmarker_core.data.json_values import is_json_value, json_head
 
 #: Bytes at the start of a JSONL file, in which at least one record must have the columns.
 HEAD_BYTES = 1 << 20
@@ -76,13 +76,6 @@ FORMATS = {
 #: Endings of file names, without those of compressions.
 ENDINGS = tuple(ending for form in FORMATS.values() for ending in form.endings)
 
-_KINDS = {
-    ending + (f".{compression}" if compression else ""): name + (f".{compression}" if compression else "")
-    for name, form in FORMATS.items()
-    for ending in form.endings
-    for compression in ("", *(COMPRESSIONS if form.compressed else ()))
-}
-
 
 def format_named(kind: str) -> Format:
     """Return the format of a shard or of a file.
@@ -104,13 +97,15 @@ def kind_of(path: str, given: str | None = None) -> str | None:
     >>> kind_of("a/b.json.gz"), kind_of("a/b.doc"), kind_of("a/b.doc", "csv"), kind_of("b.GZ", "jsonl")
     ('jsonl.gz', None, 'csv', 'jsonl.gz')
     """
-    name = path.lower()
-    if given is None:
-        return next((kind for ending, kind in _KINDS.items() if name.endswith(ending)), None)
-    compression = name.rpartition(".")[2]
-    if "." in given or compression not in COMPRESSIONS or not FORMATS[given].compressed:
+    if given is not None and "." in given:
         return given
-    return f"{given}.{compression}"
+    name, compression = uncompressed_name(path.lower())
+    base = given or next((base for base, form in FORMATS.items() if name.endswith(form.endings)), None)
+    if base is None or not compression:
+        return base
+    if not FORMATS[base].compressed:
+        return given  # None if only the name says what it is
+    return f"{base}.{compression}"
 
 
 def is_format(name: str) -> bool:

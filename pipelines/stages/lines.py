@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.stages.blocks import DamagedFile, content
-from pipelines.stages.json_values import json_elements
 from pipelines.stages.records import MAX_RECORD_BYTES, Reject, raw_head
 from pipelines.storage import open_input, read_range
 from schemas.shards import Shard
+from spanmarker_core.data.blocks import DamagedFile, content
+from spanmarker_core.data.json_values import json_elements
 from spanmarker_core.data.lines import byte_lines
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.stages.blocks import DamagedFile, content
 from pipelines.stages.columns import table_records, values_record
 from pipelines.stages.formats import Format, format_named
 from pipelines.stages.kept_columns import KEPT, kept_of_values, kept_rows
@@ -27,6 +26,7 @@ from pipelines.stages.records import (
 from pipelines.storage import join, open_input
 from pipelines.task import Columns
 from schemas.shards import Shard
+from spanmarker_core.data.blocks import DamagedFile, content
 from spanmarker_core.data.lines import BOM
 
 #: Documents in memory between two stages.

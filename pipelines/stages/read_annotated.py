@@ -27,6 +27,7 @@ from pipelines.storage import exists, open_input
 from pipelines.storage.fingerprint import content_now, text_content
 from pipelines.task import AnnotatedTask, Columns
 from schemas.shards import Shard
+from spanmarker_core.data.blocks import damage_as_errors, opened, uncompressed_name
 from spanmarker_core.data.conll import conll_records
 from spanmarker_core.data.hf import dataset_records
 from spanmarker_core.data.jsonl import SENTENCE_KEYS, parse_entities, sentence_of
@@ -34,7 +35,6 @@ from spanmarker_core.data.records import BadRecord, DocumentOrder, RecordProblem
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.document import AnnotatedDocument
 from spanmarker_core.formats.folders import beside
-from spanmarker_core.formats.opening import damage_as_errors, decompressed
 from spanmarker_core.formats.options import ReadOptions, Source
 from spanmarker_core.formats.registry import FORMATS, Reader
 from spanmarker_core.formats.words import word_sentences
@@ -142,7 +142,7 @@ def foreign_content(path: str) -> str:
         path: a path or URL.
     """
     text = beside(path, ".txt")
-    has_text = path.lower().endswith((".ann", ".jsonld")) and exists(text)
+    has_text = uncompressed_name(path)[0].lower().endswith((".ann", ".jsonld")) and exists(text)
     return text_content([path, *([text] if has_text else [])])
 
 
@@ -153,7 +153,7 @@ def source_of(path: str) -> Source:
         path: a path or URL.
     """
     name = path.rpartition("/")[2]
-    return Source(path, lambda each: decompressed(open_input(each), each), name.partition(".")[0] or name)
+    return Source(path, lambda each: opened(open_input(each), each), name.partition(".")[0] or name)
 
 
 def _documents(
@@ -219,8 +219,8 @@ def _document(source: str, item: _Values, task: AnnotatedTask, seen: set[str]) -
 def _foreign(shard: Shard, task: AnnotatedTask) -> Iterator[GoldDocument | Reject]:
     """Yield the documents of a file in the format of another tool. Texts are split again, as those to tag will be."""
     name, seen = shard.format.partition(".")[2], set[str]()
-    columns = (task.token_column, task.tag_column, task.columns.id, task.columns.text)
-    options = ReadOptions(task.scheme, *columns, "longest")
+    id_column = None if task.columns.make_ids else task.columns.id
+    options = ReadOptions(task.scheme, task.token_column, task.tag_column, id_column, task.columns.text, "longest")
     of_words = FORMATS[name].needs_words or name == "parquet"
     try:
         for place, document in enumerate(_undamaged(shard.source, FORMATS[name].reader, options)):

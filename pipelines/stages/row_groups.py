@@ -13,11 +13,11 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.stages.blocks import BLOCK_BYTES
 from pipelines.stages.records import MAX_BATCH_BYTES, MAX_BATCH_DOCUMENTS, Reject
 from pipelines.storage import is_storage_error, open_input
 from pipelines.storage.fingerprint import field_at
 from schemas.shards import Shard
+from spanmarker_core.data.blocks import BLOCK_BYTES
 
 
 @dataclass(slots=True)

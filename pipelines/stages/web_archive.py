@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from pipelines.stages.blocks import DamagedFile, decompressed
 from pipelines.stages.records import MAX_RECORD_BYTES, Reject, raw_head
 from pipelines.storage import open_input
 from schemas.shards import Shard
+from spanmarker_core.data.blocks import DamagedFile, decompressed
 
 #: Records at the start of a file whose headers are examined.
 _HEAD_RECORDS = 100

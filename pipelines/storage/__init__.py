@@ -14,7 +14,7 @@ A path without a scheme is local. Errors of a store reach the rest of the progra
     lock         one writer per output
 """
 
-from pipelines.storage.faults import StorageError, is_storage_error, translate_storage_errors, with_retries
+from pipelines.storage.faults import StorageError, translate_storage_errors, with_retries
 from pipelines.storage.files import (
     ContentIdentity,
     exists,
@@ -31,6 +31,7 @@ from pipelines.storage.lock import Lease, check_lease, sole_writer
 from pipelines.storage.options import given_options, option_names, use_options
 from pipelines.storage.outputs import publish, publish_bytes, remove_scratch, writing
 from pipelines.storage.urls import absolute, join, normalise_url, resolve
+from spanmarker_core.data.blocks import is_storage_error
 
 __all__ = [
     "ContentIdentity",

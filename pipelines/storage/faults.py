@@ -144,17 +144,3 @@ def with_retries(fs: fsspec.AbstractFileSystem, work: Callable[[], Result]) -> R
         else:
             _reached.add(fs)
             return result
-
-
-def is_storage_error(error: Exception) -> bool:
-    """Distinguish a fault of the disk or the store from damaged content, for which Arrow also raises an OSError.
-
-    Args:
-        error: the error.
-
-    >>> is_storage_error(OSError("Corrupt snappy compressed data.")), is_storage_error(OSError(5, "I/O error"))
-    (False, True)
-    """
-    if type(error) is OSError:  # Arrow sets no number, except EINVAL where damage leads to invalid offsets.
-        return error.errno is not None and error.errno != errno.EINVAL
-    return isinstance(error, OSError)

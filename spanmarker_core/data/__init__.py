@@ -1,4 +1,4 @@
-"""Annotated data: sentences of words with their entities, read strictly from common file formats."""
+"""Files and annotated data: content, lines and JSON; sentences of words with their entities, read strictly."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from spanmarker_core.formats.annotated import read_annotated
 
 __all__ = ["Sentence", "Span", "read_annotated", "read_conll", "read_dataset_folder", "read_jsonl"]
-
-CONLL_SUFFIXES = (".conll", ".iob", ".bio", ".txt")
 
 
 def __getattr__(name: str) -> Any:

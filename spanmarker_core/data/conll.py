@@ -28,6 +28,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
+from spanmarker_core.data.blocks import damage_as_errors, opened
 from spanmarker_core.data.lines import numbered_lines
 from spanmarker_core.data.records import BadRecord, Sentence, word_problem
 from spanmarker_core.errors import CoreError
@@ -61,7 +62,7 @@ def read_conll(
     """Read a CoNLL file sentence by sentence.
 
     Args:
-        path: the file.
+        path: the file, which may be compressed.
         scheme: a tag scheme, followed strictly.
         token_column: column of the token, from 0, or from -1 backwards, or by the name that `# global.columns` or
             CoNLL-U gives it; None for the first column that is not an index.
@@ -69,13 +70,13 @@ def read_conll(
 
     Raises:
         CoreError: at once, `call.unknown_option` for an unknown scheme or one without tags; while reading,
-            `data.bad_record` with the line of the first error.
+            `data.bad_record` with the line of the first error, `data.bad_dataset` for a damaged file.
     """
     return _read(Path(path), check_tag_scheme(scheme), token_column, tag_column)
 
 
 def _read(path: Path, scheme: str, token_column: int | str | None, tag_column: int | str | None) -> Iterator[Sentence]:
-    with path.open("rb") as file:
+    with damage_as_errors(path), opened(path.open("rb"), path.name) as file:
         for _, record in conll_records(file, scheme, token_column, tag_column):
             if isinstance(record, BadRecord):
                 raise CoreError("data.bad_record", path=path, line=record.place, problem=record.problem)

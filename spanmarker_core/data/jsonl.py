@@ -65,11 +65,11 @@ def sentence_of(record: Any, order: DocumentOrder) -> Sentence:
     return Sentence(document_id, sentence_id, words, entities)
 
 
-def parse_object(text: str) -> Any:
+def parse_object(text: str | bytes) -> Any:
     """Parse a line of JSON.
 
     Args:
-        text: the line.
+        text: the line, as a string or in UTF-8.
 
     Raises:
         RecordProblem: it is not valid JSON.

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from spanmarker_core.data.blocks import damage_as_errors, opened, utf8
 from spanmarker_core.data.records import BadRecord
 from spanmarker_core.errors import CoreError
 
@@ -49,12 +50,15 @@ def byte_lines(
 def numbered_lines(file: Iterable[bytes]) -> Iterator[tuple[int, str | BadRecord]]:
     """Yield (line number from 1, text without line end) for each line, with a `BadRecord` if it is not UTF-8.
 
-    Only LF and CRLF end a line, so a token may contain U+2028 or a vertical tab.
+    Only LF and CRLF end a line, so a token may contain U+2028 or a vertical tab. UTF-16 with a mark is converted.
 
     Args:
         file: the content of a file in parts of any size, such as its lines.
+
+    Raises:
+        DamagedFile: see `utf8`.
     """
-    for number, (_, line, _) in enumerate(byte_lines(file), start=1):
+    for number, (_, line, _) in enumerate(byte_lines(utf8(file)), start=1):
         raw = line.removesuffix(b"\r")
         try:
             yield number, raw.decode("utf-8")
@@ -64,15 +68,15 @@ def numbered_lines(file: Iterable[bytes]) -> Iterator[tuple[int, str | BadRecord
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, text without line end) for each line of a UTF-8 file; see `numbered_lines`.
+    """Yield (line number from 1, text without line end) for each line of a file; see `numbered_lines`.
 
     Args:
-        path: the file.
+        path: the file, which may be compressed.
 
     Raises:
-        CoreError: `data.bad_record` at the first line that is not UTF-8.
+        CoreError: `data.bad_record` at the first line that is not UTF-8, `data.bad_dataset` for a damaged file.
     """
-    with path.open("rb") as file:
+    with damage_as_errors(path), opened(path.open("rb"), path.name) as file:
         for number, text in numbered_lines(file):
             if isinstance(text, BadRecord):
                 raise CoreError("data.bad_record", path=path, line=number, problem=text.problem)

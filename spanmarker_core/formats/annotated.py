@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from spanmarker_core.data.blocks import damage_as_errors, opened, uncompressed_name
 from spanmarker_core.data.conll import read_conll
 from spanmarker_core.data.hf import TAGS, is_dataset_folder, read_dataset_folder
 from spanmarker_core.data.jsonl import SENTENCE_KEYS, read_jsonl
@@ -14,7 +15,6 @@ from spanmarker_core.errors import CoreError, CoreWarning
 from spanmarker_core.formats.detect import format_of
 from spanmarker_core.formats.document import AnnotatedDocument
 from spanmarker_core.formats.flatten import shown
-from spanmarker_core.formats.opening import damage_as_errors, decompressed
 from spanmarker_core.formats.options import ReadOptions, Source
 from spanmarker_core.formats.registry import FORMATS, read_documents
 from spanmarker_core.formats.words import with_words, word_sentences
@@ -60,7 +60,7 @@ def read_annotated(
     if path.is_dir():
         if is_dataset_folder(path):
             return _not_empty(path, read_dataset_folder(path, scheme))
-        files = sorted(file for file in path.rglob("*") if file.suffix in _FOLDER_ENDINGS)
+        files = sorted(file for file in path.rglob("*") if uncompressed_name(file.name)[0].endswith(_FOLDER_ENDINGS))
         if not files:
             raise CoreError("data.unknown_format", path=path)
         _check_scheme(path, files[0].suffix, scheme)
@@ -136,7 +136,7 @@ def _source(path: Path) -> Source:
 
 
 def _open(path: str) -> BinaryIO:
-    return decompressed(open(path, "rb"), path)
+    return opened(open(path, "rb"), path)
 
 
 def _sentences(path: Path, documents: Iterable[AnnotatedDocument], language: str, splitter: str) -> Iterator[Sentence]:

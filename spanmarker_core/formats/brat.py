@@ -102,7 +102,7 @@ def write_brat(documents: Iterable[AnnotatedDocument], open: Opener, options: Wr
         options: not used.
 
     Raises:
-        CoreError: `format.cannot_hold` for a label with white space, or an entity that begins or ends with a line end.
+        CoreError: `format.cannot_write` for a label with white space, or an entity that begins or ends with a line end.
     """
     names, labels = FileNames(), set()
     for document in documents:
@@ -110,9 +110,14 @@ def write_brat(documents: Iterable[AnnotatedDocument], open: Opener, options: Wr
         rows = []
         for number, entity in enumerate(document.entities, start=1):
             surface = document.text[entity.char_start : entity.char_end]
-            if len(entity.label.split()) != 1 or surface != surface.strip("\r\n"):
-                reason = "a label with white space" if surface == surface.strip("\r\n") else "a line end at its edge"
-                raise CoreError("format.cannot_hold", format="brat", entity=shown(document, entity), reason=reason)
+            problem = None
+            if len(entity.label.split()) != 1:
+                problem = f"the label {entity.label[:60]!r} has white space"
+            elif surface != surface.strip("\r\n"):
+                problem = f"{shown(document, entity)} begins or ends with a line end"
+            if problem is not None:
+                name = document.document_id[:60]
+                raise CoreError("format.cannot_write", format="brat", document=name, problem=problem)
             parts = [match.span() for match in re.finditer(r"[^\r\n]+", surface)]
             ranges = ";".join(f"{entity.char_start + start} {entity.char_start + end}" for start, end in parts)
             shown_text = " ".join(surface[start:end] for start, end in parts)

@@ -6,6 +6,7 @@ units, as Java does, and dkpro-cassis converts them.
 
 import warnings
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
@@ -50,12 +51,11 @@ def read_cas(source: Source, options: ReadOptions) -> Iterator[AnnotatedDocument
 
 
 def _load(cassis: Any, source: Source) -> Any:
-    types = _types(cassis)
     try:
         with source.open(source.path[: source.path.rfind("/") + 1] + TYPE_SYSTEM) as file:
-            types = cassis.load_typesystem(BytesIO(file.read()))
+            types = _type_system(file.read())
     except FileNotFoundError:
-        pass  # other types are ignored
+        types = _types()  # other types are ignored
     with source.open(source.path) as file, warnings.catch_warnings():
         warnings.simplefilter("error")  # of offsets beyond the text
         return cassis.load_cas_from_xmi(BytesIO(file.read()), typesystem=types, lenient=True)
@@ -78,7 +78,14 @@ def _sentences(cas: Any) -> list[AnnotatedSentence] | None:
     return sentences or None
 
 
-def _types(cassis: Any) -> Any:
+@lru_cache(8)  # a folder has one, and reading it takes longer than reading a document
+def _type_system(content: bytes) -> Any:
+    return optional_module("cassis", "cas").load_typesystem(BytesIO(content))
+
+
+@lru_cache(1)
+def _types() -> Any:
+    cassis = optional_module("cassis", "cas")
     types = cassis.TypeSystem()
     entity = types.create_type(_ENTITY, supertypeName="uima.tcas.Annotation")
     for name in ("value", "identifier"):
@@ -97,10 +104,10 @@ def write_cas(documents: Iterable[AnnotatedDocument], open: Opener, options: Wri
         options: not used.
 
     Raises:
-        CoreError: `format.not_installed`; `format.cannot_hold` for characters that XML does not allow.
+        CoreError: `format.not_installed`; `format.cannot_write` for characters that XML does not allow.
     """
     cassis = optional_module("cassis", "cas")
-    types, names = _types(cassis), FileNames()
+    types, names = _types(), FileNames()
     entity, sentence, token = (types.get_type(name) for name in (_ENTITY, _SENTENCE, _TOKEN))
     with open(TYPE_SYSTEM) as file:
         file.write(types.to_xml().encode())
@@ -116,8 +123,7 @@ def write_cas(documents: Iterable[AnnotatedDocument], open: Opener, options: Wri
         try:
             content = cas.to_xmi().encode()
         except ValueError as error:
-            place = f"document {document.document_id[:60]!r}"
-            reason = "the text or a label has control characters, which XML does not allow"
-            raise CoreError("format.cannot_hold", format="cas", entity=place, reason=reason) from error
+            name, problem = document.document_id[:60], "it has control characters, which XML does not allow"
+            raise CoreError("format.cannot_write", format="cas", document=name, problem=problem) from error
         with open(f"{names.of(document.document_id)}.xmi") as file:
             file.write(content)

@@ -1,10 +1,11 @@
 """CoNLL files: one word per line with its tag. `spanmarker_core.data.conll` describes what is read."""
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import IO
 
 from spanmarker_core.data.conll import COMMENT, DOCUMENT_START, conll_records
-from spanmarker_core.data.records import BadRecord, word_problem
+from spanmarker_core.data.records import BadRecord, Sentence, word_problem
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.document import AnnotatedDocument, joined_documents
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
@@ -41,7 +42,7 @@ def write_conll(documents: Iterable[AnnotatedDocument], file: IO[bytes], options
         options: names the scheme.
 
     Raises:
-        CoreError: `format.cannot_hold`, `call.unknown_option`, `labels.adjacent`.
+        CoreError: `format.cannot_write`, `call.unknown_option`, `format.adjacent`.
     """
     scheme = check_tag_scheme(options.scheme)
     for document in documents:
@@ -49,18 +50,35 @@ def write_conll(documents: Iterable[AnnotatedDocument], file: IO[bytes], options
         for sentence in word_sentences(document)[0]:
             if not sentence.words:
                 continue
-            tags = spans_to_tags(sentence.entities, len(sentence.words), scheme)
+            tags = tags_of(sentence, scheme)
             rows = [f"{word}\t{tag}" for word, tag in zip(sentence.words, tags, strict=True)]
             check_cells("conll", document.document_id, [*sentence.words, *tags])
             if COMMENT.match(rows[0]) or any(word.split(" ")[0] == DOCUMENT_START for word in sentence.words):
+                problem = f"the word {sentence.words[0][:60]!r} would begin a comment or a document"
                 raise CoreError(
-                    "format.cannot_hold",
-                    format="conll",
-                    entity=f"document {document.document_id[:60]!r}",
-                    reason=f"the word {sentence.words[0]!r} would begin a comment or a document",
+                    "format.cannot_write", format="conll", document=document.document_id[:60], problem=problem
                 )
             lines += [*rows, ""]
         file.write(("\n".join(lines) + "\n").encode())
+
+
+def tags_of(sentence: Sentence, scheme: str) -> list[str]:
+    """Return the tag of each word.
+
+    Args:
+        sentence: a sentence with flat entities.
+        scheme: name of a tag scheme.
+
+    Raises:
+        CoreError: `format.adjacent`.
+    """
+    try:
+        return spans_to_tags(sentence.entities, len(sentence.words), scheme)
+    except CoreError as error:
+        if error.code != "labels.adjacent":
+            raise
+        document, label = sentence.document_id[:60], error.values["label"]
+        raise CoreError("format.adjacent", document=document, label=label, scheme=scheme) from error
 
 
 def check_cells(name: str, document_id: str, cells: Iterable[str]) -> None:
@@ -72,9 +90,14 @@ def check_cells(name: str, document_id: str, cells: Iterable[str]) -> None:
         cells: the words and tags.
 
     Raises:
-        CoreError: `format.cannot_hold`.
+        CoreError: `format.cannot_write`.
     """
     for cell in cells:
-        if word_problem(cell) or cell != cell.strip(" \t") or any(mark in cell for mark in _SEPARATORS):
-            place, reason = f"document {document_id[:60]!r}", f"{cell[:60]!r} is not a cell of a table"
-            raise CoreError("format.cannot_hold", format=name, entity=place, reason=reason)
+        if not _is_cell(cell):
+            problem = f"{cell[:60]!r} has white space that would end a column"
+            raise CoreError("format.cannot_write", format=name, document=document_id[:60], problem=problem)
+
+
+@lru_cache(1 << 16)
+def _is_cell(text: str) -> bool:
+    return not word_problem(text) and text == text.strip(" \t") and not any(mark in text for mark in _SEPARATORS)

@@ -20,11 +20,11 @@ from spanmarker_core.data.conll import CONLLU_COLUMNS
 from spanmarker_core.data.hf import read_tags
 from spanmarker_core.data.lines import numbered_lines
 from spanmarker_core.data.records import BadRecord, RecordProblem, word_problem
-from spanmarker_core.formats.conll import check_cells
+from spanmarker_core.formats.conll import check_cells, tags_of
 from spanmarker_core.formats.document import AnnotatedDocument, AnnotatedEntity, AnnotatedSentence, entity_order
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
 from spanmarker_core.formats.words import word_sentences
-from spanmarker_core.text.tag_schemes import OUTSIDE, check_tag_scheme, spans_to_tags
+from spanmarker_core.text.tag_schemes import OUTSIDE, check_tag_scheme
 
 _NEW_DOCUMENT = re.compile(r"#[ \t]*newdoc\b(?:[ \t]+id[ \t]*=[ \t]*(.*))?")
 #: A range of words that share a surface form, whose words follow, or an empty node.
@@ -173,7 +173,7 @@ def write_conllu(documents: Iterable[AnnotatedDocument], file: IO[bytes], option
         options: names the scheme.
 
     Raises:
-        CoreError: `format.cannot_hold`, `call.unknown_option`, `labels.adjacent`.
+        CoreError: `format.cannot_write`, `call.unknown_option`, `format.adjacent`.
     """
     scheme = check_tag_scheme(options.scheme)
     for document in documents:
@@ -182,7 +182,7 @@ def write_conllu(documents: Iterable[AnnotatedDocument], file: IO[bytes], option
         sentences = [(sentence, there.words) for sentence, there in placed if there.words]
         for number, (sentence, words) in enumerate(sentences):
             end = sentences[number + 1][1][0][0] if number + 1 < len(sentences) else len(document.text)
-            tags = spans_to_tags(sentence.entities, len(words), scheme)
+            tags = tags_of(sentence, scheme)
             check_cells("conllu", document.document_id, [*sentence.words, *tags])
             first, last = words[0][0], words[-1][1]
             lines = [

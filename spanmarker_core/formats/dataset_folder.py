@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from spanmarker_core.data.hf import dataset_records
 from spanmarker_core.data.records import BadRecord, RecordProblem, Sentence, check_entities
+from spanmarker_core.formats.conll import tags_of
 from spanmarker_core.formats.document import AnnotatedDocument, BadRow, joined_documents
 from spanmarker_core.formats.folders import Opener
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
 from spanmarker_core.formats.words import word_sentences
-from spanmarker_core.text.tag_schemes import OUTSIDE, check_tag_scheme, spans_to_tags
+from spanmarker_core.text.tag_schemes import OUTSIDE, check_tag_scheme
 
 _DATA = "data-00000-of-00001.arrow"
 _BATCH_ROWS = 1000
@@ -54,7 +55,7 @@ def write_dataset(documents: Iterable[AnnotatedDocument], open: Opener, options:
         options: names the scheme.
 
     Raises:
-        CoreError: `call.unknown_option`, `labels.adjacent`.
+        CoreError: `call.unknown_option`, `format.adjacent`.
     """
     scheme = check_tag_scheme(options.scheme)
     classes = {OUTSIDE: 0}  # in order of appearance, so that rows can be written before all are known
@@ -63,7 +64,7 @@ def write_dataset(documents: Iterable[AnnotatedDocument], open: Opener, options:
         digest = blake2b(digest_size=8)
         for document in documents:
             for sentence in word_sentences(document)[0]:
-                tags = spans_to_tags(sentence.entities, len(sentence.words), scheme)
+                tags = tags_of(sentence, scheme)
                 numbers = [classes.setdefault(tag, len(classes)) for tag in tags]
                 ids = {"document_id": sentence.document_id, "sentence_id": sentence.sentence_id}
                 rows.append({**ids, "tokens": sentence.words, "ner_tags": numbers})

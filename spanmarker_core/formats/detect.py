@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from spanmarker_core.data.blocks import uncompressed_name
 from spanmarker_core.data.records import BadRecord
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.brat import CONFIGURATION
 from spanmarker_core.formats.cas import TYPE_SYSTEM
 from spanmarker_core.formats.folders import beside
 from spanmarker_core.formats.json_files import JsonFile
-from spanmarker_core.formats.opening import COMPRESSED
 from spanmarker_core.formats.options import ReadOptions, Source
 from spanmarker_core.formats.records import form_of
 from spanmarker_core.formats.registry import FORMATS
@@ -29,9 +29,7 @@ def format_of(source: Source, options: ReadOptions | None = None) -> str:
     Raises:
         CoreError: `format.unknown`.
     """
-    name = source.path.lower()
-    for ending in COMPRESSED:
-        name = name.removesuffix(ending)
+    name = uncompressed_name(source.path)[0].lower()
     if name.endswith(_JSON):
         return _of_record(source, _first_record(source), options or ReadOptions())
     if name.endswith(".txt") and _exists(source, beside(source.path, ".ann")):
@@ -54,7 +52,9 @@ def is_companion(path: str, exists: Callable[[str], bool]) -> bool:
     """
     if path.rpartition("/")[2] in (CONFIGURATION, TYPE_SYSTEM):
         return True
-    return path.lower().endswith(".txt") and any(exists(beside(path, ending)) for ending in (".ann", ".jsonld"))
+    return uncompressed_name(path)[0].lower().endswith(".txt") and any(
+        exists(beside(path, ending)) for ending in (".ann", ".jsonld")
+    )
 
 
 def _of_record(source: Source, record: Any, options: ReadOptions) -> str:
@@ -80,8 +80,8 @@ def _first_record(source: Source) -> Any:
 
 
 def _is_minimal(record: dict[str, Any]) -> bool:
-    """Return whether a record is a task of Label Studio's JSON-MIN."""
-    return any(
+    """Return whether a record is a task of Label Studio's JSON-MIN, which need not have entities."""
+    return {"annotation_id", "lead_time"} <= record.keys() or any(
         isinstance(value, list) and value and all(isinstance(each, dict) and "labels" in each for each in value)
         for value in record.values()
     )

@@ -153,7 +153,7 @@ def check_encodes(what: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise RecordProblem(f"{what} holds half a surrogate pair at character {error.start}") from error
+        raise RecordProblem(f"{what} has an unpaired surrogate at character {error.start}") from error
 
 
 def entity_order(entity: AnnotatedEntity) -> tuple[int, int, str]:

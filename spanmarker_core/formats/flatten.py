@@ -13,6 +13,17 @@ from spanmarker_core.formats.words import with_words, word_sentences
 #: Entities shown in a report of those left out, and characters of each.
 _EXAMPLES, _SHOWN = 5, 60
 
+#: What is wrong with an entity that a format cannot hold, by reason.
+_PROBLEMS = {"overlaps": "overlaps another entity", "crosses_sentences": "crosses the edge of a sentence"}
+#: What was left out, by reason.
+_LEFT_OUT = {
+    "overlaps": "entities that overlap others",
+    "crosses_sentences": "entities that cross the edge of a sentence",
+    "misaligned": "entities that do not begin and end with words",
+    "discontinuous": "entities of several parts",
+    "not_accepted": "texts that the annotator did not accept",
+}
+
 
 @dataclass(slots=True)
 class Kept:
@@ -23,7 +34,8 @@ class Kept:
         wordless: number of documents that were left out because the format holds words, and they have none.
         entities: number of entities kept.
         labels: number of them by label.
-        left_out: number of entities left out, by reason: `overlaps`, `crosses_sentences`, `misaligned`.
+        left_out: number of entities left out, by reason: `overlaps`, `crosses_sentences`, `misaligned`; of conversions
+            also what the reader left out, see `ReadOptions`.
         examples: some of them, for people.
     """
 
@@ -44,7 +56,15 @@ class Kept:
         """
         self.left_out[reason] += 1
         if len(self.examples) < _EXAMPLES:
-            self.examples.append(f"{shown(document, entity)}: {reason}")
+            self.examples.append(shown(document, entity))
+
+    def losses(self) -> Iterator[str]:
+        """Yield lines about what was left out, with examples."""
+        for reason, count in self.left_out.items():
+            yield f"Left out: {count:,} {_LEFT_OUT[reason]}"
+        yield from (f"  {example}" for example in self.examples)
+        if self.wordless:
+            yield f"Left out: {self.wordless:,} documents without words"
 
     def add(self, other: "Kept") -> None:
         """Add the counters of another part of a conversion.
@@ -68,8 +88,8 @@ def shown(document: AnnotatedDocument, entity: AnnotatedEntity) -> str:
         entity: the entity.
     """
     surface = document.text[entity.char_start : entity.char_end][:_SHOWN]
-    place = f"{entity.char_start} to {entity.char_end}"
-    return f"document {document.document_id[:_SHOWN]!r}, {entity.label[:_SHOWN]!r} {surface!r} ({place})"
+    place = f"characters {entity.char_start} to {entity.char_end} of document {document.document_id[:_SHOWN]!r}"
+    return f"{surface!r} ({entity.label[:_SHOWN]!r}, {place})"
 
 
 def fitting_documents(
@@ -113,7 +133,10 @@ def fitting_documents(
         if left_out:
             for entity, reason in left_out:
                 if flatten == "refuse" and reason != "misaligned":
-                    raise CoreError("format.cannot_hold", format=name, entity=shown(document, entity), reason=reason)
+                    entity_shown, problem = shown(document, entity), _PROBLEMS[reason]
+                    raise CoreError(
+                        "format.cannot_hold", format=name, entity=entity_shown, reason=reason, problem=problem
+                    )
                 kept.leave_out(document, entity, reason)
             without = {entity for entity, _ in left_out}
             document = replace(document, entities=[entity for entity in document.entities if entity not in without])

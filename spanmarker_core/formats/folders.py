@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import IO
 from urllib.parse import quote, unquote
 
+from spanmarker_core.data.blocks import uncompressed_name
 from spanmarker_core.formats.options import Source
 
 #: Opens a file of the output for writing, by its name, for a `with` statement.
@@ -52,19 +53,24 @@ def document_id_of(source: Source) -> str:
     Args:
         source: the file.
     """
-    stem = PurePosixPath(source.path).stem.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    stem = (
+        PurePosixPath(uncompressed_name(source.path)[0])
+        .stem.encode("utf-8", "surrogateescape")
+        .decode("utf-8", "replace")
+    )
     return unquote(stem) or source.name
 
 
 def beside(path: str, ending: str) -> str:
-    """Return the path of the file of the same document with another ending.
+    """Return the path of the file of the same document with another ending and the same compression.
 
-    >>> beside("in/d1.ann", ".txt")
-    'in/d1.txt'
+    >>> beside("in/d1.ann", ".txt"), beside("in/d1.ann.gz", ".txt")
+    ('in/d1.txt', 'in/d1.txt.gz')
 
     Args:
         path: path of a file.
         ending: the other ending.
     """
     folder, slash, name = path.rpartition("/")
-    return f"{folder}{slash}{PurePosixPath(name).stem}{ending}"
+    name, compression = uncompressed_name(name)
+    return f"{folder}{slash}{PurePosixPath(name).stem}{ending}{compression and f'.{compression}'}"

@@ -1,19 +1,17 @@
-"""JSON files of many records, one per line or in one array, read as a stream."""
+"""JSON files of many records, one per line, in an array or one after the other, read as a stream."""
 
-import io
 import json
 from collections.abc import Iterable, Iterator
-from typing import IO, Any, BinaryIO
+from functools import partial
+from itertools import chain
+from typing import IO, Any
 
-import ijson
-
+from spanmarker_core.data.blocks import BLOCK_BYTES, utf8
+from spanmarker_core.data.json_values import BrokenJson, is_json_value, json_elements
 from spanmarker_core.data.jsonl import parse_object
 from spanmarker_core.data.lines import numbered_lines
 from spanmarker_core.data.records import BadRecord, RecordProblem
 from spanmarker_core.formats.document import BadRow
-
-_MARK = b"\xef\xbb\xbf"
-_WHITE_SPACE = b" \t\r\n"
 
 
 class JsonFile:
@@ -23,43 +21,44 @@ class JsonFile:
         file: the file, from its beginning; it need not be seekable.
 
     Attributes:
-        bad: makes the `BadRecord` of a place, which is a line from 1, or a position in the array from 0, and a problem.
+        bad: makes the `BadRecord` of a place and a problem. The place of a record on a line is its line, from 1, and
+            that of another its number, from 0.
+
+    Raises:
+        DamagedFile: while reading, too; see `json_elements` and `utf8`.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)  # type: ignore[type-var]
-        if self._file.peek(len(_MARK)).startswith(_MARK):
-            self._file.read(len(_MARK))
-        self._is_array = self._file.peek(1).lstrip(_WHITE_SPACE).startswith(b"[")
-        self.bad: type[BadRecord] = BadRow if self._is_array else BadRecord
+        blocks, head = utf8(iter(partial(file.read, BLOCK_BYTES), b"")), b""
+        for block in blocks:
+            head += block
+            if head.strip():
+                break
+        self._blocks = chain([head], blocks)
+        self._are_elements = is_json_value(head)
+        self.bad: type[BadRecord] = BadRow if self._are_elements else BadRecord
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
-        """Yield (place, value) of each record; the value is a `BadRecord` if it is not JSON, which ends an array."""
-        if self._is_array:
-            yield from _items(self._file)
+        """Yield (place, value) of each record; the value is a `BadRecord` if it is not JSON."""
+        for place, text in self._records():
+            try:
+                yield place, text if isinstance(text, BadRecord) else parse_object(text)
+            except RecordProblem as error:
+                yield place, self.bad(place, str(error))
+
+    def _records(self) -> Iterator[tuple[int, str | bytes | BadRecord]]:
+        if self._are_elements:
+            place = 0
+            try:
+                for element, _ in json_elements(self._blocks):
+                    yield place, element
+                    place += 1
+            except BrokenJson as error:
+                yield place, BadRow(place, f"it is not JSON ({error})")
             return
-        for line, text in numbered_lines(self._file):
-            if isinstance(text, BadRecord):
+        for line, text in numbered_lines(self._blocks):
+            if isinstance(text, BadRecord) or text.strip():
                 yield line, text
-            elif text.strip():
-                try:
-                    yield line, parse_object(text)
-                except RecordProblem as error:
-                    yield line, BadRecord(line, str(error))
-
-
-def _items(file: BinaryIO) -> Iterator[tuple[int, Any]]:
-    items = enumerate(ijson.items(file, "item", use_float=True))
-    place = -1
-    while True:
-        try:
-            place, value = next(items)
-        except StopIteration:
-            return
-        except (ijson.JSONError, ValueError, RecursionError) as error:
-            yield place + 1, BadRow(place + 1, f"it is not JSON ({' '.join(str(error).split())})")
-            return
-        yield place, value
 
 
 def write_lines(records: Iterable[dict[str, Any]], file: IO[bytes]) -> None:

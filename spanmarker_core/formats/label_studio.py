@@ -1,7 +1,8 @@
 """Label Studio's JSON: an array of tasks with a text and labelled regions, as its export and import use it.
 
 Offsets count code points: the interface converts from JavaScript's units since version 1.5, and its exporters cut
-Python strings. Entities with scores are predictions, others are annotations.
+Python strings. Entities with scores are predictions, others are annotations. The id of a document is `document_id` of
+the data, because JSON-MIN puts the number of the task in the place of `id`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,8 +12,10 @@ from spanmarker_core.data.jsonl import check_keys
 from spanmarker_core.data.records import BadRecord, RecordProblem
 from spanmarker_core.formats.document import AnnotatedDocument, checked_document
 from spanmarker_core.formats.json_files import JsonFile, write_array
-from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
+from spanmarker_core.formats.options import DEFAULT_TEXT, ReadOptions, Source, WriteOptions
+from spanmarker_core.formats.records import document_id_in
 
+_ID = "document_id"
 _Entity = tuple[Any, Any, Any, float | None]
 
 
@@ -40,12 +43,16 @@ def _document(task: Any, made_id: str, options: ReadOptions) -> AnnotatedDocumen
     data = task.get("data", task)
     check_keys(data, (), "data")
     key = options.text_column
-    if "data" in task and key not in data and len(strings := [k for k, v in data.items() if isinstance(v, str)]) == 1:
-        key = strings[0]
+    if "data" in task and key not in data and key == DEFAULT_TEXT:
+        strings = [name for name, value in data.items() if isinstance(value, str) and name != _ID]
+        key = strings[0] if len(strings) == 1 else key
     check_keys(data, (key,), "the task")
-    found = next((value for value in (data.get(options.id_column), task.get("id")) if value not in (None, "")), made_id)
+    if options.id_column is None and isinstance(data.get(_ID), str):
+        document_id = data[_ID]
+    else:
+        document_id = document_id_in([data, task], options) or made_id
     entities = list(_regions(_result(task))) if "data" in task else list(_minimal(task))
-    return checked_document(str(found), data[key], entities)
+    return checked_document(document_id, data[key], entities)
 
 
 def _result(task: dict[str, Any]) -> list[Any]:
@@ -116,6 +123,6 @@ def _task(number: int, document: AnnotatedDocument) -> dict[str, Any]:
     ]
     return {
         "id": number,
-        "data": {"id": document.document_id, "text": document.text},
+        "data": {_ID: document.document_id, "text": document.text},
         "predictions" if scored else "annotations": [{"result": result}],
     }

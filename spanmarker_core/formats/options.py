@@ -13,6 +13,9 @@ from spanmarker_core.errors import CoreError
 Flatten = Literal["refuse", "longest", "first"]
 FLATTEN: tuple[Flatten, ...] = ("refuse", "longest", "first")
 
+#: Keys of ids and texts if the user names none.
+DEFAULT_ID, DEFAULT_TEXT = "id", "text"
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -37,8 +40,9 @@ class ReadOptions:
         scheme: name of a tag scheme, for data with tags.
         token_column: CoNLL: column of the words, by number or name; None for the first that isn't an index.
         tag_column: CoNLL: column of the tags, by number or name; None for the last.
-        id_column: JSON lines and Parquet: key or column of the ids of documents.
-        text_column: JSON lines and Parquet: key or column of their texts.
+        id_column: JSON and Parquet: key or column of the ids of documents, which all must have; None for `id`, which is
+            optional.
+        text_column: JSON and Parquet: key or column of their texts.
         flatten: what to do with entities of several parts.
         left_out: receives the number of entities and documents that were left out, by reason.
     """
@@ -46,8 +50,8 @@ class ReadOptions:
     scheme: str | None = None
     token_column: int | str | None = None
     tag_column: int | str | None = None
-    id_column: str = "id"
-    text_column: str = "text"
+    id_column: str | None = None
+    text_column: str = DEFAULT_TEXT
     flatten: Flatten = "refuse"
     left_out: Counter[str] = field(default_factory=Counter)
 

@@ -11,7 +11,7 @@ from spanmarker_core.data.hf import TAGS
 from spanmarker_core.data.records import BadRecord
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.document import AnnotatedDocument, BadRow
-from spanmarker_core.formats.options import ReadOptions, Source
+from spanmarker_core.formats.options import DEFAULT_ID, ReadOptions, Source
 from spanmarker_core.formats.records import documents_of
 
 _BATCH_ROWS = 256
@@ -31,7 +31,8 @@ def read_parquet(source: Source, options: ReadOptions) -> Iterator[AnnotatedDocu
         with source.open(source.path) as opened, pq.ParquetFile(opened) as file:
             schema = file.schema_arrow
             form = _form(source.path, schema, options)
-            wanted = {"tokens", TAGS, "entities", "document_id", "sentence_id", options.id_column, options.text_column}
+            wanted = {"tokens", TAGS, "entities", "document_id", "sentence_id"}
+            wanted |= {options.id_column or DEFAULT_ID, options.text_column}
             columns = [name for name in schema.names if name in wanted]
             names = _class_names(schema) if form == "tags" else None
             rows = enumerate(

@@ -26,7 +26,7 @@ from spanmarker_core.data.records import (
 )
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.document import AnnotatedDocument, checked_document, joined_documents
-from spanmarker_core.formats.options import ReadOptions, Source
+from spanmarker_core.formats.options import DEFAULT_ID, ReadOptions, Source
 from spanmarker_core.text.tag_schemes import TAG_SCHEMES, scheme_called
 
 #: Names of classes, for labels or tags that are numbers.
@@ -49,7 +49,7 @@ def form_of(record: Any, options: ReadOptions) -> str | None:
         return "gliner"
     if "tokens" in record and "spans" not in record:
         return "sentences" if "entities" in record and TAGS not in record else "tags"
-    if options.text_column not in record and "text" not in record:
+    if options.text_column not in record:
         return None
     if "spans" in record:
         return "prodigy"
@@ -135,19 +135,29 @@ def _sentence_ids(record: dict[str, Any], made_id: str, order: DocumentOrder) ->
     return order.check(str(document_id) if type(document_id) is int else document_id, record["sentence_id"])
 
 
+def document_id_in(places: Iterable[Any], options: ReadOptions) -> str | None:
+    """Return the id of a document; None if it has none and need not have one.
+
+    Args:
+        places: objects that may have it, in this order; others are ignored.
+        options: names of columns.
+
+    Raises:
+        RecordProblem: it is of the wrong type, or is missing although the user named its column.
+    """
+    key = options.id_column or DEFAULT_ID
+    found = next((each[key] for each in places if isinstance(each, dict) and each.get(key) not in (None, "")), None)
+    if found is not None and not isinstance(found, str) and type(found) is not int:
+        raise RecordProblem(f"{key} {found!r} is neither a string nor a whole number")
+    if found is None and options.id_column is not None:
+        raise RecordProblem(f"the record has no {key}, the column of the ids (--id-column)")
+    return None if found is None else str(found)
+
+
 def _text_document(record: Any, form: str, made_id: str, options: ReadOptions) -> AnnotatedDocument:
     check_keys(record, (), "the record")
-    key = options.text_column if form == "documents" or options.text_column in record else "text"
-    check_keys(record, (key,), "the record")
-    identifier = record.get(options.id_column)
-    if identifier is None and isinstance(record.get("meta"), dict):
-        identifier = record["meta"].get(options.id_column)
-    if identifier is None or identifier == "":
-        document_id = made_id
-    elif isinstance(identifier, str) or type(identifier) is int:
-        document_id = str(identifier)
-    else:
-        raise RecordProblem(f"{options.id_column} {identifier!r} is neither a string nor a whole number")
+    check_keys(record, (options.text_column,), "the record")
+    document_id = document_id_in([record, record.get("meta")], options) or made_id
     if form == "documents":
         check_keys(record, ("entities",), "the record")
         found = _named(record["entities"], "entities", "start", "end")
@@ -158,7 +168,7 @@ def _text_document(record: Any, form: str, made_id: str, options: ReadOptions) -
         found = [(*_items(entity, 3), None) for entity in labels]
     else:
         found = _named(record.get("entities"), "entities", "start_offset", "end_offset")
-    return checked_document(document_id, record[key], found)
+    return checked_document(document_id, record[options.text_column], found)
 
 
 def _named(value: Any, what: str, start: str, end: str) -> list[tuple[Any, Any, Any, float | None]]:

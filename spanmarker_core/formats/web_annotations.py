@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, unquote
 
+from spanmarker_core.data.blocks import uncompressed_name
 from spanmarker_core.data.jsonl import check_keys, parse_object
 from spanmarker_core.data.records import BadRecord, RecordProblem
 from spanmarker_core.formats.brat import DISCONTINUOUS_REMEDY, read_text
@@ -39,11 +40,12 @@ def read_web_annotations(source: Source, options: ReadOptions) -> Iterator[Annot
         targets = {target for target, _ in annotations}
         if len(targets) > 1:
             raise RecordProblem(f"its annotations are about {len(targets)} texts: write one file per text")
-        target = next(iter(targets), None) or beside(source.path, ".txt").rpartition("/")[2]
-        if "/" in target or "\\" in target:
+        target = next(iter(targets), None)
+        if target is not None and ("/" in target or "\\" in target):
             raise RecordProblem(f"its text {target} is not a file in its folder")
-        folder = source.path[: source.path.rfind("/") + 1]
-        text = read_text(source, folder + target)
+        folder, compression = source.path[: source.path.rfind("/") + 1], uncompressed_name(source.path)[1]
+        named = folder + (target or "") + (compression and f".{compression}")
+        text = read_text(source, named if target else beside(source.path, ".txt"))
         entities = []
         for number, (_, (ranges, label)) in enumerate(annotations):
             if len(ranges) == 1:

@@ -2,11 +2,8 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from spanmarker_core.data.records import Sentence
 from spanmarker_core.formats.document import AnnotatedDocument, AnnotatedEntity, AnnotatedSentence
-from spanmarker_core.text.alignment import words_of_range
 from spanmarker_core.text.sentences import split_sentences
 from spanmarker_core.text.tag_schemes import Span
 from spanmarker_core.text.words import split_words
@@ -43,23 +40,22 @@ def word_sentences(document: AnnotatedDocument) -> tuple[list[Sentence], list[tu
         "misaligned" if it does not begin and end with a word, or "crosses_sentences".
     """
     sentences = document.sentences or []
-    bounds = [word for sentence in sentences for word in sentence.words]
-    starts, ends = np.array(bounds, np.int64).reshape(-1, 2).T
-    offsets = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
     made = [
         Sentence(document.document_id, number, [document.text[start:end] for start, end in sentence.words], [])
         for number, sentence in enumerate(sentences)
     ]
+    if not document.entities:
+        return made, []
+    # Sentence and number of the word that begins or ends at a character.
+    words = [(word, (row, place)) for row, each in enumerate(sentences) for place, word in enumerate(each.words)]
+    begins, ends = {word[0]: at for word, at in words}, {word[1]: at for word, at in words}
     problems = []
     for entity in document.entities:
-        words = words_of_range(starts, ends, entity.char_start, entity.char_end)
-        if not (words.begins and words.ends):
+        first, last = begins.get(entity.char_start), ends.get(entity.char_end)
+        if first is None or last is None:
             problems.append((entity, "misaligned"))
-            continue
-        row, last_row = (int(np.searchsorted(offsets, word, "right")) - 1 for word in (words.first, words.last))
-        if row != last_row:
+        elif first[0] != last[0]:
             problems.append((entity, "crosses_sentences"))
-            continue
-        offset = int(offsets[row])
-        made[row].entities.append(Span(words.first - offset, words.last + 1 - offset, entity.label))
+        else:
+            made[first[0]].entities.append(Span(first[1], last[1] + 1, entity.label))
     return made, problems

@@ -33,9 +33,9 @@ from pipelines.planning.documents import document_ranges
 from pipelines.planning.files import file_shards
 from pipelines.planning.inputs import BadColumns
 from pipelines.shards.careful import CarefulAttempt
-from pipelines.stages.blocks import DamagedFile, decompressed
 from pipelines.stages.read import batched, read_records
 from pipelines.task import Columns, Task
+from spanmarker_core.data.blocks import DamagedFile, decompressed
 from tests.support.tiny import tiny_bundle
 from tests.support.training import write_encoder
 

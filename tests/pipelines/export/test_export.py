@@ -110,7 +110,7 @@ def test_a_changed_or_missing_source_is_refused_or_counted(own, tmp_path):
     found = content_of(documents_at(tmp_path / "x", "jsonl"))
     record = json.loads((tmp_path / "x" / RECORD).read_text())
     assert record["missing_documents"].keys() == {"gone", "changed"}
-    assert "their source is gone" in printed
+    assert "their source no longer exists" in printed
     assert "their source has changed" in printed
     assert found == {name: wanted[name] for name in found}
     missing, rejected = sum(record["missing_documents"].values()), record["rejected_documents"]

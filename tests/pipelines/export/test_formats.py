@@ -143,5 +143,5 @@ def test_overlapping_entities_are_refused_or_left_out(nested, tmp_path):
         total = len(rows(nested.output, "annotations"))
         assert record["entities"] + record["left_out"]["overlaps"] == total
         assert sum(record["labels"].values()) == record["entities"] > 20
-        assert f"Left out: {record['left_out']['overlaps']:,} entities (overlaps)" in printed
+        assert f"Left out: {record['left_out']['overlaps']:,} entities that overlap others" in printed
     assert export(nested.output, "conll", tmp_path / "y", "--flatten", "shortest") == "call.unknown_option"

@@ -5,6 +5,7 @@ import re
 import pyarrow.parquet as pq
 import pytest
 
+from pipelines.export.output import TaggedOutput
 from spanmarker_core.bundle.reader import read_info
 from spanmarker_core.formats.words import word_sentences
 from tests.pipelines.export.conftest import Run
@@ -42,11 +43,12 @@ def test_shards_name_their_splitter(run, flat):
 
 
 def test_outputs_of_earlier_versions_are_split_and_compared(run, flat, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.export.output.TaggedOutput.splitter", lambda self, shard: None)
+    schema = TaggedOutput.schema
+    monkeypatch.setattr(TaggedOutput, "schema", lambda self, shard: schema(self, shard).remove_metadata())
     assert "documents with" in export(flat.output, "conll", tmp_path / "x")
     assert export(run.output, "conll", tmp_path / "y") == "export.other_words"
 
 
 def test_other_sentences_are_refused(flat, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.export.words.split_sentences", lambda text, language: [(0, len(text))])
+    monkeypatch.setattr("pipelines.export.words.split_sentences", lambda text, *how: [(0, len(text))])
     assert export(flat.output, "conllu", tmp_path / "x") == "export.other_words"

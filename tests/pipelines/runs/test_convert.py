@@ -105,6 +105,41 @@ def test_mistakes_leave_no_output(monkeypatch, tmp_path, capsys, source, argumen
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("to", "label", "text", "code"),
+    [
+        ("brat", "a b", "Ada", "format.cannot_write"),
+        ("cas", "PER", "Ada\x0b", "format.cannot_write"),
+        ("web-annotations", "O", "Ada", "data.bad_record"),
+        ("datasets", "X", "Ada", "format.adjacent"),
+    ],
+)
+def test_a_failure_in_the_middle_leaves_nothing(monkeypatch, tmp_path, capsys, to, label, text, code):
+    good = {"id": "a", "text": "Ada met", "entities": [{"start": 0, "end": 3, "label": "X"}]}
+    bad = {"id": "b", "text": f"{text} Bern", "entities": [{"start": 0, "end": 3, "label": label}]}
+    if to == "datasets":
+        bad["entities"].append({"start": 4, "end": 8, "label": label})
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(each) + "\n" for each in (good, bad)))
+    arguments = ["convert", tmp_path / "in.jsonl", "--to", to, "--to-scheme", "plain"]
+    (tmp_path / "made").mkdir()
+    for output in ("new", "made"):
+        assert run(monkeypatch, *arguments, "--output", tmp_path / output) == 1
+        assert f"[{code}]" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+    assert list((tmp_path / "made").iterdir()) == []
+
+
+def test_an_invalid_element_of_an_array_is_named(monkeypatch, tmp_path, capsys):
+    record = '{"text": "Ada", "label": [[0, 3, "PER"]]}'
+    path = tmp_path / "in.json"
+    path.write_text(f"[{record},\n{record}, {{bad}}, {record}]")
+    assert run(monkeypatch, "convert", path, "--to", "jsonl", "--output", tmp_path / "out.jsonl") == 1
+    assert "row 2 (from 0)" in capsys.readouterr().err
+    path.write_text(f"{record[:1]}\n{record[1:]}\n{{\n{record[1:]}")  # values over several lines
+    assert run(monkeypatch, "convert", path, "--to", "jsonl", "--output", tmp_path / "out.jsonl") == 0
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+
+
 def test_outputs_replace_nothing(monkeypatch, tmp_path, capsys, source):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("x")

@@ -1,6 +1,7 @@
 """Annotated shards of files in the formats of other tools: the same windows, and bad records cost themselves alone."""
 
 import bz2
+import gzip
 import json
 
 import pytest
@@ -14,12 +15,32 @@ from spanmarker_core.formats.registry import FORMATS, write_documents
 from tests.support.annotated import prepare_annotated as prepare
 from tests.support.annotated import spans_of
 from tests.support.jobs import rows, write_jsonl
+from tests.support.variants import some_by_default
 
 FOREIGN = [name for name, each in FORMATS.items() if each.writer and name not in ("conll", "datasets", "sentences")]
 
 
-@pytest.mark.parametrize("name", FOREIGN)
-def test_formats_of_other_tools_give_the_same(name, encoder, tmp_path):
+def pack(folder, how):
+    """Compress or encode the files of a folder that may be so."""
+    for path in list(folder.iterdir()):
+        if how == "gz" and path.name not in ("annotation.conf", "TypeSystem.xml"):
+            path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+            path.unlink()
+        if how == "utf16":
+            path.write_bytes(path.read_bytes().decode().encode("utf-16"))
+
+
+#: Formats of lines or JSON, which may be in UTF-16.
+OF_LINES = [name for name in FOREIGN if not FORMATS[name].folder and name != "spacy"]
+BY_DEFAULT = [("brat", "gz"), ("doccano", "utf16")]
+PACKED = [(name, "gz") for name in FOREIGN] + [(name, "utf16") for name in OF_LINES]
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [*((name, "") for name in FOREIGN), *some_by_default(PACKED, [("brat", "gz"), ("doccano", "utf16")])],
+)
+def test_formats_of_other_tools_give_the_same(name, how, encoder, tmp_path):
     documents = [
         AnnotatedDocument("a/b", "obama of paris", None, [AnnotatedEntity(0, 5, "PER"), AnnotatedEntity(9, 14, "LOC")]),
         AnnotatedDocument("c", "😀 zürich the\r\n paris", None, [AnnotatedEntity(2, 8, "LOC")]),
@@ -31,6 +52,7 @@ def test_formats_of_other_tools_give_the_same(name, encoder, tmp_path):
     write_documents(documents, name, target, WriteOptions())
     if opened is None:
         target.close()
+    pack(tmp_path / "in", how)
     lines = [
         {"id": each.document_id, "text": each.text, "entities": [entity_record(entity) for entity in each.entities]}
         for each in documents

@@ -18,9 +18,9 @@ from warcio.warcwriter import WARCWriter
 
 from pipelines.stages import csv_rows, lines
 from pipelines.stages.formats import FORMATS
-from pipelines.stages.json_values import json_elements
 from pipelines.stages.read import read, read_records
 from pipelines.task import Columns
+from spanmarker_core.data.json_values import json_elements
 from tests.pipelines.planning.test_documents import shards
 from tests.support.jobs import documents
 

@@ -240,3 +240,26 @@ def test_a_missing_library_names_its_extra(monkeypatch, memory, name):
     with pytest.raises(CoreError) as caught:
         memory.write([], name)
     assert (caught.value.code, caught.value.values["extra"]) == ("format.not_installed", name)
+
+
+@pytest.mark.parametrize(
+    ("form", "record"),
+    [
+        ("jsonl", {"id": "i", "text": "Ada", "entities": []}),
+        ("doccano", {"id": "i", "text": "Ada", "label": []}),
+        ("prodigy", {"meta": {"id": "i"}, "text": "Ada", "spans": []}),
+        ("label-studio", {"id": 7, "data": {"id": "i", "text": "Ada"}, "annotations": []}),
+    ],
+)
+def test_columns_that_the_user_names_must_be_there(form, record):
+    def found(record, **options):
+        try:
+            (document,) = read(form, json.dumps(record), "data.jsonl", ReadOptions(**options))
+        except CoreError as error:
+            return error.code
+        return document.document_id, document.text
+
+    named = json.loads(json.dumps(record).replace('"id": "i"', '"key": "i"').replace('"text"', '"body"'))
+    assert found(record) == found(record, id_column="id") == ("i", "Ada")
+    assert found(named, id_column="key", text_column="body") == ("i", "Ada")
+    assert found(record, id_column="key") == found(record, text_column="body") == "data.bad_record"

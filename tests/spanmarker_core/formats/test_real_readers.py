@@ -1,13 +1,24 @@
 """Other tools read what we write, with identical texts, ranges and labels."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
+import pytest
+
+from spanmarker_core.formats.detect import format_of
+from spanmarker_core.formats.options import ReadOptions, Source
+from spanmarker_core.formats.registry import read_documents
 from spanmarker_core.formats.words import with_words, word_sentences
 from spanmarker_core.text.tag_schemes import spans_to_tags
-from tests.spanmarker_core.formats.documents import TEXTS, WORDS
+from tests.spanmarker_core.formats.documents import EMPTY, TEXTS, WORDS
 
 LABEL_STUDIO = Path(__file__).with_name("label_studio")
 
@@ -102,12 +113,39 @@ def test_web_annotations_select_by_position_and_by_quote(memory):
             assert text[start:].startswith(quote["prefix"] + quote["exact"] + quote["suffix"])
 
 
-def test_label_studio(memory):
-    """Label Studio's converter made `result.conll` from `tasks.json`; see `label_studio/convert.py`."""
+def test_label_studio(memory, tmp_path):
+    """Label Studio's converter made `result.*` from `tasks.json`; see `label_studio/convert.py`."""
     memory.write(FOR_LABEL_STUDIO, "label-studio")
     assert memory.files["data.json"] == (LABEL_STUDIO / "tasks.json").read_bytes()
-    sentences = (LABEL_STUDIO / "result.conll").read_text(encoding="utf-8").split("\n\n")
-    for document, block in zip(FOR_LABEL_STUDIO, sentences, strict=False):
+    for name in ("result.conll", "result.json"):
+        shutil.copy(LABEL_STUDIO / name, tmp_path)
+    check_label_studio(tmp_path)
+
+
+@pytest.mark.services
+def test_label_studio_itself(memory, tmp_path):
+    """The same with the converter, of this environment or of that of the Python that LABEL_STUDIO_PYTHON names."""
+    python = os.environ.get("LABEL_STUDIO_PYTHON", sys.executable)
+    if subprocess.run([python, "-c", "import label_studio_sdk.converter"], capture_output=True).returncode:
+        pytest.skip("label-studio-sdk is not installed: set LABEL_STUDIO_PYTHON")
+    memory.write(FOR_LABEL_STUDIO, "label-studio")
+    (tmp_path / "tasks.json").write_bytes(memory.files["data.json"])
+    command = [python, LABEL_STUDIO / "convert.py", tmp_path / "tasks.json", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    check_label_studio(tmp_path)
+
+
+def check_label_studio(folder):
+    """Check what Label Studio made: JSON-MIN that holds all entities, and CoNLL that holds flat ones of its words."""
+    source = Source(str(folder / "result.json"), lambda path: BytesIO(Path(path).read_bytes()))
+    found = {each.document_id: each for each in read_documents(source, "label-studio", ReadOptions())}
+    assert found == {each.document_id: replace(each, sentences=None) for each in FOR_LABEL_STUDIO}
+    tasks = json.loads((folder / "result.json").read_bytes())
+    for task in tasks:  # each may be the first of a file
+        (folder / "one.json").write_text(json.dumps([task]))
+        assert format_of(replace(source, path=str(folder / "one.json"))) == "label-studio"
+    sentences = (folder / "result.conll").read_text(encoding="utf-8").split("\n\n")
+    for document, block in list(zip(FOR_LABEL_STUDIO, sentences, strict=False))[1:4]:
         rows = [line.split(" ") for line in block.split("\n") if line and not line.startswith("-DOCSTART-")]
         tagged = {(row[0], row[-1]) for row in rows if row[-1] != "O"}
         assert tagged == {
@@ -115,7 +153,7 @@ def test_label_studio(memory):
         }
 
 
-FOR_LABEL_STUDIO = TEXTS[1:4]
+FOR_LABEL_STUDIO = [*TEXTS, *EMPTY]
 
 if __name__ == "__main__":  # writes what `label_studio/convert.py` reads
     from tests.spanmarker_core.formats.conftest import Memory

@@ -109,7 +109,7 @@ def test_any_text_and_ranges(data):
         if not holds(name, document):
             with pytest.raises(CoreError) as caught:
                 memory.write([document], name)
-            assert caught.value.code == "format.cannot_hold"
+            assert caught.value.code == "format.cannot_write"
             continue
         memory.write([document], name)
         (found,) = memory.read(name)

@@ -7,10 +7,11 @@ read by the same parser as in JSON lines.
 import contextlib
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pipelines.stages.blocks import DamagedFile
+from spanmarker_core.data.blocks import DamagedFile
 from spanmarker_core.data.lines import BOM
 
 #: Records at the start of a file whose keys are examined.
@@ -18,22 +19,31 @@ _HEAD_RECORDS = 100
 #: Bytes that are kept of the beginning of an element that is too long.
 _HEAD_BYTES = 4096
 
+
+class BrokenJson(DamagedFile):
+    """Data are not JSON values one after the other."""
+
+
 _OUTSIDE = re.compile(rb'["\[\]{},]')
 _IN_STRING = re.compile(rb'["\\]')
 _DECODER = json.JSONDecoder()
+#: What can be skipped in one step: whole strings, and what is between them up to a bracket or, in the array, a comma.
+_SKIPPED, _SKIPPED_INSIDE = (
+    re.compile(rb'(?:[^"\[\]{}' + comma + rb']++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL) for comma in (b",", b"")
+)
 
 
-def json_elements(blocks: Iterable[bytes], max_bytes: int) -> Iterator[tuple[bytes, int]]:
+def json_elements(blocks: Iterable[bytes], max_bytes: int | None = None) -> Iterator[tuple[bytes, int]]:
     """Yield (bytes, number of bytes) of each element of an array, or of each value where the content is not an array.
 
     Several arrays may follow each other.
 
     Args:
         blocks: the content of a file in parts of any size.
-        max_bytes: size of an element above which only its beginning is kept and yielded.
+        max_bytes: size of an element above which only its beginning is kept and yielded; None means no limit.
 
     Raises:
-        DamagedFile: a bracket too many closes, or the content ends within an element.
+        BrokenJson: a bracket too many closes, or the content ends within an element.
 
     >>> list(json_elements([b'[{"a": "x,', b'y]"}, 2 ]'], 100))
     [(b'{"a": "x,y]"}', 13), (b'2', 1)]
@@ -51,7 +61,11 @@ def json_elements(blocks: Iterable[bytes], max_bytes: int) -> Iterator[tuple[byt
             level = 1 if block.lstrip().startswith(b"[") else 0
         start, place = 0, escaped
         escaped = 0
-        while found := (_IN_STRING if in_string else _OUTSIDE).search(block, place):
+        while True:
+            if not in_string and (skipped := (_SKIPPED if depth == level else _SKIPPED_INSIDE).match(block, place)):
+                place = skipped.end()
+            if not (found := (_IN_STRING if in_string else _OUTSIDE).search(block, place)):
+                break
             place, token = found.end(), found[0]
             if token == b"\\":
                 place += 1  # the next character, which may be in the next block
@@ -66,7 +80,7 @@ def json_elements(blocks: Iterable[bytes], max_bytes: int) -> Iterator[tuple[byt
             elif token in b"]}":
                 depth -= 1
                 if depth < 0:
-                    raise DamagedFile("a bracket closes that was not opened")
+                    raise BrokenJson("a bracket closes that was not opened")
                 if depth == 0:
                     ended = element.end(block[start : place - (level or 0)])
                     start = place
@@ -77,18 +91,18 @@ def json_elements(blocks: Iterable[bytes], max_bytes: int) -> Iterator[tuple[byt
                 start = place
         element.add(block[start:])
     if depth or in_string or element.end(b"")[1]:
-        raise DamagedFile("the data end within a value")
+        raise BrokenJson("the data end within a value")
 
 
 class _Element:
     """The parts of the element that is being read.
 
     Args:
-        max_bytes: size above which only the beginning is kept.
+        max_bytes: size above which only the beginning is kept; None means no limit.
     """
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self, max_bytes: int | None) -> None:
+        self._max_bytes = sys.maxsize if max_bytes is None else max_bytes
         self._parts: list[bytes] = []
         self._n_bytes = 0
 

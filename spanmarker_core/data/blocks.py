@@ -1,17 +1,20 @@
-"""The content of a file as blocks of bytes: decompressed, in UTF-8 and in bounded memory."""
+"""The content of a file as blocks of bytes or as a file: decompressed, in UTF-8 and in bounded memory."""
 
 import bz2
 import codecs
 import contextlib
+import errno
 import gzip
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Protocol
+from pathlib import Path
+from typing import IO, BinaryIO, Protocol, cast
 
 import zstandard
 
-from pipelines.storage import is_storage_error
+from spanmarker_core.errors import CoreError
 
 #: Bytes read or decompressed at once.
 BLOCK_BYTES = 1 << 16
@@ -49,7 +52,7 @@ def content(file: IO[bytes], kind: str) -> Iterator[bytes]:
         DamagedFile: see `decompressed`; or UTF-16 ends in the middle of a character.
         OSError: the storage failed.
     """
-    return _utf8(decompressed(file, kind))
+    return utf8(decompressed(file, kind))
 
 
 def head(file: IO[bytes], kind: str, n_bytes: int) -> bytes:
@@ -87,8 +90,16 @@ def compression_of(start: bytes) -> str | None:
     return next((compression for mark, compression in _MAGIC.items() if start.startswith(mark)), None)
 
 
-def _utf8(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    start = b""
+def utf8(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield content in UTF-8 that is in the encoding that its first bytes name; see `encoding_of`.
+
+    Args:
+        blocks: the content in parts of any size.
+
+    Raises:
+        DamagedFile: UTF-16 or UTF-32 ends in the middle of a character.
+    """
+    blocks, start = iter(blocks), b""
     for block in blocks:
         start += block
         if len(start) >= 4:
@@ -221,3 +232,82 @@ _COMPRESSIONS: dict[str, Callable[[IO[bytes]], Iterable[bytes]]] = {
 }
 #: Compressions of files, as endings of names without the dot.
 COMPRESSIONS = tuple(_COMPRESSIONS)
+
+
+def uncompressed_name(path: str) -> tuple[str, str]:
+    """Return the name of a file without the ending of its compression, and the compression; "" if it has none.
+
+    >>> uncompressed_name("a/b.json.GZ"), uncompressed_name("a/b.json")
+    (('a/b.json', 'gz'), ('a/b.json', ''))
+
+    Args:
+        path: a path or URL.
+    """
+    name, _, ending = path.rpartition(".")
+    return (name, ending.lower()) if name and ending.lower() in COMPRESSIONS else (path, "")
+
+
+def opened(file: IO[bytes], path: str) -> BinaryIO:
+    """Return a file's content as a file, decompressed if its name says that it is compressed.
+
+    Reading raises `DamagedFile` where the compressed data are damaged.
+
+    Args:
+        file: the file, open for reading and seekable; it is closed with the result.
+        path: its name.
+    """
+    compression = uncompressed_name(path)[1]
+    return cast(BinaryIO, io.BufferedReader(_Blocks(file, compression)) if compression else file)
+
+
+class _Blocks(io.RawIOBase):
+    """A decompressed file."""
+
+    def __init__(self, file: IO[bytes], compression: str) -> None:
+        self._file, self._blocks, self._rest = file, decompressed(file, compression), memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
+        if not self._rest:
+            self._rest = memoryview(next(self._blocks, b""))
+        part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+@contextlib.contextmanager
+def damage_as_errors(path: str | Path) -> Iterator[None]:
+    """Turn damage of a file into a coded error.
+
+    Args:
+        path: the file, for the message.
+
+    Raises:
+        CoreError: `data.bad_dataset`.
+    """
+    try:
+        yield
+    except DamagedFile as error:
+        raise CoreError(
+            "data.bad_dataset", path=path, problem=f"the file is damaged or incomplete ({error})"
+        ) from error
+
+
+def is_storage_error(error: Exception) -> bool:
+    """Distinguish a fault of the disk or the store from damaged content, for which Arrow also raises an OSError.
+
+    Args:
+        error: the error.
+
+    >>> is_storage_error(OSError("Corrupt snappy compressed data.")), is_storage_error(OSError(5, "I/O error"))
+    (False, True)
+    """
+    if type(error) is OSError:  # Arrow sets no number, except EINVAL where damage leads to invalid offsets.
+        return error.errno is not None and error.errno != errno.EINVAL
+    return isinstance(error, OSError)
