@@ -242,7 +242,7 @@ def test_missing_columns_are_named_for_all_files(tmp_path):
     write_parquet(tmp_path / "b.parquet", [{"id": 1, "body": "x"}])
     write_parquet(tmp_path / "c.parquet", [{"id": True, "text": 7}])
     write_jsonl(tmp_path / "d.jsonl", [{"id": 1, "body": "x"}])
-    (tmp_path / "e.jsonl.gz").write_bytes(gzip.compress(b'{"id": 1, "body": "x"}\n' * 9))
+    (tmp_path / "e.jsonl.gz").write_bytes(gzip.compress(b'{"id": 1, "body": "x"}\n' * 9, mtime=0))
     (tmp_path / "f.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(b'{"no": 1, "text": "x"}\n'))
     with pytest.raises(PipelineError) as caught:
         shards(tmp_path / "[b-f]*")
@@ -310,7 +310,7 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("a.jsonl", gzip.compress(b'{"id": 1, "text": "x"}\n'), "--format jsonl.gz"),
+        ("a.jsonl", gzip.compress(b'{"id": 1, "text": "x"}\n', mtime=0), "--format jsonl.gz"),
         ("a.csv", zstandard.ZstdCompressor().compress(b"id,text\n1,x\n"), "--format csv.zst"),
         ("a.wet", bz2.compress(b"WARC/1.0"), "--format warc.bz2"),
         ("a.tsv", lzma.compress(b"id\ttext\n"), "--format tsv.xz"),
@@ -367,7 +367,7 @@ def test_faulty_patterns(tmp_path, pattern, code):
 
 def test_plan_round_trip_and_no_plan_of_a_faulty_job(tmp_path):
     write_jsonl(tmp_path / "a ü.jsonl", documents(20))
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b"{}"))
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b"{}", mtime=0))
     (tmp_path / "c.txt").write_text("text")
     found = shards(tmp_path / "*", max_shard_bytes=300)
     path = str(tmp_path / "plan.jsonl")
