@@ -13,7 +13,7 @@ from spanmarker_core.data.records import BadRecord, RecordProblem
 from spanmarker_core.formats.document import AnnotatedDocument, checked_document
 from spanmarker_core.formats.json_files import JsonFile, write_array
 from spanmarker_core.formats.options import DEFAULT_TEXT, ReadOptions, Source, WriteOptions
-from spanmarker_core.formats.records import document_id_in
+from spanmarker_core.formats.records import document_id_in, list_in
 
 _ID = "document_id"
 _Entity = tuple[Any, Any, Any, float | None]
@@ -57,10 +57,10 @@ def _document(task: Any, made_id: str, options: ReadOptions) -> AnnotatedDocumen
 
 def _result(task: dict[str, Any]) -> list[Any]:
     for kind in ("annotations", "completions", "predictions"):
-        for each in task.get(kind) or []:
+        for each in list_in(task.get(kind), kind):
             check_keys(each, ("result",), kind)
             if not each.get("was_cancelled"):
-                return each["result"] or []
+                return list_in(each["result"], "result")
     return []
 
 
@@ -85,10 +85,7 @@ def _minimal(task: dict[str, Any]) -> Iterator[_Entity]:
 
 def _labels(value: Any, index: int, score: Any) -> Iterator[_Entity]:
     check_keys(value, ("start", "end"), f"the value of region {index}")
-    labels = value.get("labels") or []
-    if not isinstance(labels, list):
-        raise RecordProblem(f"the labels of region {index} are not a list")
-    for label in labels:
+    for label in list_in(value.get("labels"), f"labels of region {index}"):
         yield value["start"], value["end"], label, score if isinstance(score, float | int) else None
 
 
