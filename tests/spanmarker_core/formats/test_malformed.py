@@ -1,7 +1,10 @@
 """Malformed files are coded errors that name the file and the place; other dialects of a format are read."""
 
+import io
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spanmarker_core.errors import CoreError
@@ -111,6 +114,17 @@ def test_places(name, content, place):
         read(name, content)
     code, value, number = place
     assert (caught.value.code, caught.value.values["path"], caught.value.values[value]) == (code, "data.json", number)
+
+
+def test_a_damaged_page_of_parquet():
+    entities = [{"start": 0, "end": 3, "label": "PER"}]
+    file = io.BytesIO()
+    pq.write_table(pa.table({"text": [f"Ada {n}" for n in range(999)], "entities": [entities] * 999}), file)
+    content = bytearray(file.getvalue())
+    content[100:900] = b"Z" * 800
+    with pytest.raises(CoreError) as caught:
+        read("parquet", bytes(content))
+    assert (caught.value.code, caught.value.values["path"]) == ("data.bad_dataset", "data.json")
 
 
 @pytest.mark.parametrize(
