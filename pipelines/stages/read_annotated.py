@@ -1,9 +1,9 @@
 """Read annotated data: a shard -> bounded batches of annotated documents, and a reject for every invalid record.
 
 Formats of shards, in `Shard.format`: `FORM.KIND`, where FORM is `documents` (a text with ranges of its characters) or
-`sentences` (words with ranges of words; the sentences of a document are next to each other) and KIND is `parquet`,
-`jsonl`, `jsonl.gz` or `jsonl.zst`; `sentences.conll`; `sentences.dataset`, a folder saved by `datasets`;
-`formats.NAME`, a whole file in a format of `spanmarker_core.formats`; `unreadable`.
+`sentences` (words with ranges of words; the sentences of a document are next to each other) and KIND is `parquet` or
+`jsonl`; `sentences.conll`; `sentences.dataset`, a folder saved by `datasets`; `formats.NAME`, a whole file in a format
+of `spanmarker_core.formats`; `unreadable`. JSON lines and CoNLL may be compressed, as in `documents.jsonl.gz`.
 
 An invalid record costs only itself: a document is kept without its invalid sentences. The alignment of ranges is not
 checked here, so a record with a misaligned annotation is valid.
@@ -27,7 +27,7 @@ from pipelines.storage import exists, open_input
 from pipelines.storage.fingerprint import content_now, text_content
 from pipelines.task import AnnotatedTask, Columns
 from schemas.shards import Shard
-from spanmarker_core.data.blocks import damage_as_errors, opened, uncompressed_name
+from spanmarker_core.data.blocks import DamagedFile, damage_as_errors, decompressed, opened, uncompressed_name
 from spanmarker_core.data.conll import conll_records
 from spanmarker_core.data.hf import dataset_records
 from spanmarker_core.data.jsonl import SENTENCE_KEYS, parse_entities, sentence_of
@@ -169,8 +169,8 @@ def _documents(
         for item in records(shard, _values, columns_of(form, task.columns)):
             yield item if isinstance(item, Reject) else _document(shard.source, item, task, seen)
     else:
-        if kind in ("conll", "dataset"):
-            sentences = records(shard, _conll if kind == "conll" else _dataset, task)
+        if kind == "dataset" or kind.startswith("conll"):
+            sentences = records(shard, _dataset if kind == "dataset" else _conll, task)
         else:
             sentences = _sentences(shard, records(shard, _values, SENTENCE_KEYS))
         yield from _joined(shard.source, sentences)
@@ -264,19 +264,25 @@ def _sentences(shard: Shard, records: Iterable[_Values | Reject]) -> Iterator[_P
 
 def _conll(shard: Shard, task: AnnotatedTask) -> Iterator[_Placed | Reject]:
     with open_input(shard.source) as file:
-        yield from _checked(shard.source, conll_records(file, str(task.scheme), task.token_column, task.tag_column))
+        lines = decompressed(file, shard.format)
+        line = 0
+        try:
+            for line, record in conll_records(lines, str(task.scheme), task.token_column, task.tag_column):
+                yield _placed(shard.source, line, record)
+        except DamagedFile as error:
+            message = f"cannot read anything after the sentence at line {line:,}: {error}"
+            yield _reject(shard.source, line, "damaged_file", message, None)
 
 
 def _dataset(shard: Shard, task: AnnotatedTask) -> Iterator[_Placed | Reject]:
-    return _checked(shard.source, enumerate(dataset_records(Path(shard.source), task.scheme)))
+    for row, record in enumerate(dataset_records(Path(shard.source), task.scheme)):
+        yield _placed(shard.source, row, record)
 
 
-def _checked(source: str, records: Iterable[tuple[int, Sentence | BadRecord]]) -> Iterator[_Placed | Reject]:
-    for place, record in records:
-        if isinstance(record, BadRecord):
-            yield _reject(source, record.place, "bad_sentence", record.problem, None)
-        else:
-            yield place, record
+def _placed(source: str, place: int, record: Sentence | BadRecord) -> _Placed | Reject:
+    if isinstance(record, BadRecord):
+        return _reject(source, record.place, "bad_sentence", record.problem, None)
+    return place, record
 
 
 def _joined(source: str, records: Iterator[_Placed | Reject]) -> Iterator[GoldDocument | Reject]:
