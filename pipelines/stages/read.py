@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pipelines.stages.columns import table_records, values_record
 from pipelines.stages.formats import Format, format_named
-from pipelines.stages.kept_columns import KEPT, kept_of_values, kept_rows
+from pipelines.stages.kept_columns import KEPT, BadColumn, kept_of_values, kept_rows
 from pipelines.stages.records import (
     MAX_BATCH_BYTES,
     MAX_BATCH_DOCUMENTS,
@@ -253,7 +253,10 @@ def _texts(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
             yield Reject(clean(name), clean(path), 0, "read", "damaged_file", str(error), raw_head(b"".join(blocks)))
         else:
             text = b"".join(blocks)
-            yield Record(path, 0, name, text.removeprefix(BOM), text, kept=kept_of_values({}, path, columns))
+            try:
+                yield Record(path, 0, name, text.removeprefix(BOM), text, kept=kept_of_values({}, path, columns))
+            except BadColumn as error:
+                yield Reject(clean(name), clean(path), 0, "read", error.code, str(error), raw_head(text))
 
 
 def read_nothing(shard: Shard) -> Iterator[Reject]:

@@ -124,6 +124,21 @@ def test_json_values_have_one_type_or_are_json_text(tmp_path, tiny_bundle):
     }
 
 
+def test_partitions_take_the_type_of_the_column_in_other_files(tmp_path, tiny_bundle):
+    day = datetime.date(2024, 2, 29)
+    folder = tmp_path / "in"
+    write_parquet(folder / "a.parquet", [{"id": "a", "text": "x", "day": day, "n": 1}])
+    write_parquet(folder / "day=2024-02-29" / "n=2" / "b.parquet", [{"id": "b", "text": "x"}])
+    write_jsonl(folder / "day=2024-02-29" / "n=x" / "c.jsonl", [{"id": "c", "text": "x"}])
+    write_parquet(folder / "n=x" / "d.parquet", [{"id": "d", "text": "x"}])
+    (folder / "n=x" / "e.txt").write_text("x")
+    tag([folder], tmp_path / "out", tiny_bundle, keep_columns=["day", "n"])
+    documents = rows(tmp_path / "out", "documents")
+    kept = {row["document_id"]: (row["day"], row["n"]) for row in documents if row["status"] != "rejected"}
+    assert kept == {"a": (day, 1), "b": (day, 2)}
+    assert [row["code"] for row in rows(tmp_path / "out", "rejects")] == ["kept_type"] * 3
+
+
 def test_nested_types_of_nulls_take_the_types_of_other_files(tmp_path, tiny_bundle):
     null = {
         "s": pa.array([{"x": None}], pa.struct([("x", pa.null())])),
