@@ -18,11 +18,8 @@ from pipelines.stages.row_groups import parquet_rows
 from pipelines.stages.web_archive import archive_head, archive_records
 from pipelines.task import Columns
 from schemas.shards import Shard
-from spanmarker_core.data.blocks import COMPRESSIONS, encoding_of, head, uncompressed_name
+from spanmarker_core.data.blocks import COMPRESSIONS, content, encoding_of, uncompressed_name, with_head
 from spanmarker_core.data.json_values import is_json_value, json_head
-
-#: Bytes at the start of a JSONL file, in which at least one record must have the columns.
-HEAD_BYTES = 1 << 20
 
 Rows = tuple[int, pa.RecordBatch]  # number of the first row, rows
 Values = tuple[int, bytes | None, Any]  # place in the source, bytes of the record, values by key
@@ -155,7 +152,7 @@ def examined(file: IO[bytes], kind: str) -> Examined:
         return Examined(kind, None, tuple(header), (dict.fromkeys(header, ""),))
     if base == "text":
         return Examined(kind)
-    start = head(file, kind, HEAD_BYTES)
+    start, _ = with_head(content(file, kind))
     if base == "warc":
         return Examined(kind, records=tuple(archive_head(start)))
     file.seek(0)

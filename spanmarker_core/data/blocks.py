@@ -9,8 +9,9 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import IO, BinaryIO, Protocol, cast
+from typing import IO, Any, BinaryIO, Protocol, cast
 
 import zstandard
 
@@ -18,6 +19,9 @@ from spanmarker_core.errors import CoreError
 
 #: Bytes read or decompressed at once.
 BLOCK_BYTES = 1 << 16
+
+#: Bytes at the start of a file of records by which its format and its keys are recognised.
+HEAD_BYTES = 1 << 20
 
 #: Largest memory of an xz decompressor, in bytes; the strongest level of the usual program needs 65 MiB.
 _XZ_MEMORY = 256 << 20
@@ -55,21 +59,32 @@ def content(file: IO[bytes], kind: str) -> Iterator[bytes]:
     return utf8(decompressed(file, kind))
 
 
-def head(file: IO[bytes], kind: str, n_bytes: int) -> bytes:
-    """Return about the first bytes of `content`, up to the first damage, which is left to the reader to reject.
+def with_head(blocks: Iterable[bytes], n_bytes: int = HEAD_BYTES) -> tuple[bytes, Iterator[bytes]]:
+    """Return the beginning of content, up to any damage, and all of the content, which raises the damage.
 
     Args:
-        file: the file, seekable.
-        kind: its format.
-        n_bytes: number of bytes.
+        blocks: the content in parts of any size.
+        n_bytes: minimum size of the beginning, in bytes, if the content has as many.
     """
-    found = b""
-    with contextlib.suppress(DamagedFile):
-        for block in content(file, kind):
-            found += block
-            if len(found) >= n_bytes:
+    blocks, head = iter(blocks), b""
+    try:
+        for block in blocks:
+            head += block
+            if len(head) >= n_bytes:
                 break
-    return found
+    except DamagedFile as error:
+        blocks = raised(error)
+    return head, chain([head], blocks)
+
+
+def raised(error: Exception) -> Iterator[Any]:
+    """Return an iterator that raises an error: what follows the items that were read ahead of it.
+
+    Args:
+        error: the error.
+    """
+    raise error
+    yield
 
 
 def encoding_of(start: bytes) -> str | None:

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from spanmarker_core.data.blocks import DamagedFile, damage_as_errors, opened
+from spanmarker_core.data.blocks import DamagedFile, damage_as_errors, opened, raised
 from spanmarker_core.data.lines import numbered_lines
 from spanmarker_core.data.records import BadRecord, Sentence, word_problem
 from spanmarker_core.errors import CoreError
@@ -142,13 +142,8 @@ def _without_index(blocks: Iterator["_Block"]) -> tuple[Iterator["_Block"], "_Fi
             if (isinstance(block[1], list) and first.see(block[1])) or len(held) == _UNDECIDED:
                 break
     except DamagedFile as error:
-        blocks = _damage(error)  # behind the sentences before it
+        blocks = raised(error)  # behind the sentences before it
     return chain(held, blocks), first
-
-
-def _damage(error: DamagedFile) -> Iterator["_Block"]:
-    raise error
-    yield
 
 
 class _FirstColumn:

@@ -116,6 +116,12 @@ def test_places(name, content, place):
     assert (caught.value.code, caught.value.values["path"], caught.value.values[value]) == (code, "data.json", number)
 
 
+def test_long_values_of_several_lines():
+    text = "x" * 100_000
+    (document,) = read("jsonl", f'{{"id": "a",\n"text": "{text}",\n"entities": []}}')
+    assert document.text == text
+
+
 def test_a_damaged_page_of_parquet():
     entities = [{"start": 0, "end": 3, "label": "PER"}]
     file = io.BytesIO()
