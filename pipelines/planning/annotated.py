@@ -22,13 +22,20 @@ from pipelines.planning.files import Range
 from pipelines.planning.inputs import BadColumns
 from pipelines.planning.plan import InputData, plan
 from pipelines.planning.ranges import Layout, check_columns, file_ranges, is_string
-from pipelines.stages.read_annotated import ENTITIES, columns_of, dataset_content, foreign_content, source_of
-from pipelines.storage import ContentIdentity, exists, open_input, resolve
-from pipelines.storage.urls import is_local
+from pipelines.stages.read_annotated import (
+    ENTITIES,
+    columns_of,
+    dataset_content,
+    foreign_content,
+    is_dataset,
+    open_content,
+    source_of,
+)
+from pipelines.storage import ContentIdentity, exists, open_input
 from pipelines.task import Columns
 from schemas.shards import Shard
-from spanmarker_core.data.blocks import COMPRESSIONS, damage_as_errors, opened
-from spanmarker_core.data.hf import dataset_records, is_dataset_folder
+from spanmarker_core.data.blocks import COMPRESSIONS, damage_as_errors
+from spanmarker_core.data.hf import dataset_records
 from spanmarker_core.data.jsonl import SENTENCE_KEYS
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.detect import format_of, is_companion
@@ -89,11 +96,6 @@ def _kind_of(path: str) -> str | None:
 
 def _is_part(path: str) -> bool:
     return is_companion(path, exists)
-
-
-def _is_dataset(folder: str) -> bool:
-    fs, path = resolve(folder)
-    return is_local(fs) and is_dataset_folder(Path(path))
 
 
 def _ranges(
@@ -160,11 +162,11 @@ def _lacks_only_ids(path: str, columns: Columns) -> bool:
 
     A column of ids that the user named must be there.
     """
-    with open_input(path) as file:
+    with open_content(path) as file:
         if path.lower().endswith(".parquet"):
             names = set(pq.read_schema(file).names)
         else:
-            record = next(iter(JsonFile(opened(file, path))), (0, None))[1]
+            record = next(iter(JsonFile(file)), (0, None))[1]
             names = set(record) if isinstance(record, dict) else set()
     if "tokens" in names:
         return columns.text not in names and not {"document_id", "sentence_id"} & names
@@ -219,5 +221,5 @@ _TYPES: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
 }
 
 _ANNOTATED = InputData(
-    tuple(KINDS), _kind_of, "input.not_annotated", "input.bad_annotated", _ranges, _is_dataset, _is_part
+    tuple(KINDS), _kind_of, "input.not_annotated", "input.bad_annotated", _ranges, is_dataset, _is_part
 )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -23,13 +23,14 @@ from pipelines.stages.lines import json_lines
 from pipelines.stages.read import check_record, read_nothing
 from pipelines.stages.records import MAX_BATCH_BYTES, MAX_BATCH_DOCUMENTS, Record, Reject, raw_head
 from pipelines.stages.row_groups import parquet_rows
-from pipelines.storage import exists, open_input
+from pipelines.storage import exists, open_input, resolve
 from pipelines.storage.fingerprint import content_now, text_content
+from pipelines.storage.urls import is_local
 from pipelines.task import AnnotatedTask, Columns
 from schemas.shards import Shard
 from spanmarker_core.data.blocks import DamagedFile, damage_as_errors, decompressed, opened, uncompressed_name
 from spanmarker_core.data.conll import conll_records
-from spanmarker_core.data.hf import dataset_records
+from spanmarker_core.data.hf import dataset_records, is_dataset_folder
 from spanmarker_core.data.jsonl import SENTENCE_KEYS, parse_entities, sentence_of
 from spanmarker_core.data.records import BadRecord, DocumentOrder, RecordProblem, Sentence, Span
 from spanmarker_core.errors import CoreError
@@ -153,7 +154,29 @@ def source_of(path: str) -> Source:
         path: a path or URL.
     """
     name = path.rpartition("/")[2]
-    return Source(path, lambda each: opened(open_input(each), each), name.partition(".")[0] or name)
+    return Source(path, open_content, name.partition(".")[0] or name)
+
+
+def open_content(path: str) -> BinaryIO:
+    """Open a file for reading, decompressed if its name says that it is compressed.
+
+    Args:
+        path: a path or URL.
+
+    Raises:
+        OSError: the storage failed.
+    """
+    return opened(open_input(path), path)
+
+
+def is_dataset(folder: str) -> bool:
+    """Return whether a folder was saved by `datasets`, which is read from this machine only.
+
+    Args:
+        folder: a path or URL.
+    """
+    fs, path = resolve(folder)
+    return is_local(fs) and is_dataset_folder(Path(path))
 
 
 def _documents(

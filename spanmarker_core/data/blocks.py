@@ -272,27 +272,35 @@ def opened(file: IO[bytes], path: str) -> BinaryIO:
         path: its name.
     """
     compression = uncompressed_name(path)[1]
-    return cast(BinaryIO, io.BufferedReader(_Blocks(file, compression)) if compression else file)
+    return as_file(decompressed(file, compression), file.close) if compression else cast(BinaryIO, file)
+
+
+def as_file(blocks: Iterator[bytes], close: Callable[[], object] = lambda: None) -> BinaryIO:
+    """Return content as a file for reading from its beginning to its end.
+
+    Args:
+        blocks: the content in parts of any size.
+        close: called when the file is closed.
+    """
+    return cast(BinaryIO, io.BufferedReader(_Blocks(blocks, close)))
 
 
 class _Blocks(io.RawIOBase):
-    """A decompressed file."""
-
-    def __init__(self, file: IO[bytes], compression: str) -> None:
-        self._file, self._blocks, self._rest = file, decompressed(file, compression), memoryview(b"")
+    def __init__(self, blocks: Iterator[bytes], close: Callable[[], object]) -> None:
+        self._blocks, self._close, self._rest = blocks, close, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
-        if not self._rest:
-            self._rest = memoryview(next(self._blocks, b""))
+        while not self._rest and (block := next(self._blocks, None)) is not None:  # an empty block is not the end
+            self._rest = memoryview(block)
         part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
         buffer[: len(part)] = part
         return len(part)
 
     def close(self) -> None:
-        self._file.close()
+        self._close()
         super().close()
 
 
