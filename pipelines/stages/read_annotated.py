@@ -261,6 +261,9 @@ def _foreign(shard: Shard, task: AnnotatedTask) -> Iterator[GoldDocument | Rejec
             else:
                 entities = [Span(each.char_start, each.char_end, each.label) for each in document.entities]
                 yield GoldDocument(document.document_id, shard.source, place, document.text, entities)
+        if count := options.left_out["discontinuous"]:
+            message = f"entities of several parts can't be learned, and {count:,} were left out"
+            yield _reject(shard.source, 0, "discontinuous", message, None)
     except CoreError as error:
         yield _reject(shard.source, 0, "damaged_file", str(error), None)
 

@@ -121,6 +121,15 @@ def test_our_own_records_may_be_in_other_files(encoder, tmp_path):
     assert caught.value.code == "input.bad_annotated"
 
 
+def test_entities_of_several_parts_are_left_out_with_a_reject(encoder, tmp_path):
+    (tmp_path / "x.ann").write_text("T1\tLOC 0 5;9 14\tparis paris\nT2\tLOC 9 14\tparis\n")
+    (tmp_path / "x.txt").write_text("paris of paris")
+    prepare([tmp_path / "x.ann"], tmp_path / "out", encoder)
+    (reject,) = rows(tmp_path / "out", "rejects")
+    assert (reject["code"], reject["n_documents"]) == ("discontinuous", 0)
+    assert [row["status"] for row in rows(tmp_path / "out", "documents")] == ["prepared"]
+
+
 @pytest.mark.parametrize("compression", ["gz", "bz2"])
 @pytest.mark.parametrize(("name", "scheme"), [("a.conll", "BIO"), ("a.jsonl", None)])
 def test_compressed_files_are_read_as_the_plain_ones(encoder, tmp_path, compression, name, scheme):
