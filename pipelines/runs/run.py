@@ -24,6 +24,7 @@ from pipelines.output.overwrite import refuse_inputs, refuse_overwrite
 from pipelines.output.pending_shards import SKIPPED, PendingShards, find_pending
 from pipelines.output.reconcile import NONE, remove_uncommitted, remove_unknown_files
 from pipelines.report.command import command_line
+from pipelines.report.printed import print_plain
 from pipelines.report.run_counts import Listeners, RunCounts, rejects_in
 from pipelines.report.run_markdown import describe_alarms, describe_documents, report_markdown
 from pipelines.report.run_values import describe_run, report_json, versions
@@ -199,7 +200,7 @@ class _Run:
         self.counts.machine = words
         with ProgressDisplay(self.console, work.intent, work.left_bytes) as display:
             if not work.left:  # and there is something to remove
-                self.console.print(work.intent, markup=False, highlight=False, soft_wrap=True)
+                print_plain(self.console, work.intent)
                 return
             task = replace(self.work.task(identity_digest(self.identity)), lease=lease.token)
             self.work.begin(self.output)
@@ -238,7 +239,7 @@ class _Run:
             for _ in self._shards(work, lease):
                 pass
         rows = join(self.output, self.table)
-        self.console.print(f"Nothing to do: {work.intent}. Rows: {rows}", markup=False, soft_wrap=True)
+        print_plain(self.console, f"Nothing to do: {work.intent}. Rows: {rows}")
         self._end("nothing to do", values, work, lease)
 
     def _end(self, reason: str, values: dict[str, Any], work: PendingShards, lease: Lease) -> None:
@@ -270,7 +271,7 @@ class _Run:
             )
         if self.snapshots is not None:
             lease.check()
-            self.console.print(self.snapshots.publish(lease.check), markup=False, highlight=False, soft_wrap=True)
+            print_plain(self.console, self.snapshots.publish(lease.check))
             if len(self.held - work.known):
                 remove_unknown_files(self.output, work.known)
         self.log.event(
@@ -322,4 +323,4 @@ class _Run:
             lines.append(f"{duplicates:,} documents have an id that also occurs in another shard: see report.md")
         lines += describe_alarms(values)
         lines.append(f"Rows: {join(self.output, self.table)}   Report: {join(self.output, 'report.html')}")
-        self.console.print("\n".join(lines), markup=False, soft_wrap=True)
+        print_plain(self.console, "\n".join(lines))

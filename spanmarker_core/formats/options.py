@@ -71,6 +71,21 @@ class WriteOptions:
     language: str = "en"
 
 
+def check_flatten(value: str) -> Flatten:
+    """Return a choice of what to do with entities that a format can't hold.
+
+    Args:
+        value: its name.
+
+    Raises:
+        CoreError: `call.unknown_option`.
+    """
+    for known in FLATTEN:
+        if known == value:
+            return known
+    raise CoreError("call.unknown_option", option="--flatten", value=value, choices=", ".join(FLATTEN))
+
+
 def optional_module(name: str, extra: str) -> Any:
     """Import a library that belongs to an extra.
 

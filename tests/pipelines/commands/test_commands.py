@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipelines.commands.printed import print_markdown
+from pipelines.report.printed import print_markdown
 from spanmarker_core.bundle.files import POINTER_PROBLEM
 from spanmarker_core.errors import CoreWarning
 from tests.support.jobs import spanmarker
