@@ -11,7 +11,6 @@ All files of an output have one schema, so a kept column has one type:
 The type of an earlier run of the same output stays if it can hold all values.
 """
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial, reduce
@@ -23,8 +22,8 @@ from pipelines.errors import PipelineError
 from pipelines.planning.files import examined
 from pipelines.planning.inputs import input_files
 from pipelines.planning.parquet import Unreadable, opened_parquet
-from pipelines.planning.ranges import examined_file
-from pipelines.planning.standard_input import STANDARD_INPUT, standard_input_copy
+from pipelines.planning.ranges import examined_file, suggestion
+from pipelines.planning.standard_input import with_copies
 from pipelines.processes.isolated import ProcessDied
 from pipelines.stages.columns import stored_type
 from pipelines.stages.formats import ENDINGS, Examined, format_named, kind_of
@@ -85,7 +84,8 @@ def with_kept(
         others = [path for path in found if path not in (columns.id, columns.text, columns.language)]
         names = {path: names.get(path, path) for path in [*others, *names] if path != ALL}
     if missing := [path for path in names if path not in found]:
-        raise PipelineError("input.no_kept_column", columns=", ".join(_meant(path, found) for path in missing))
+        shown = ", ".join(f"{path!r}{suggestion(path, found)}" for path in missing)
+        raise PipelineError("input.no_kept_column", columns=shown)
     taken = [name for name in names.values() if name.lower() in _OURS or list(names.values()).count(name) > 1]
     if taken:
         path = next(path for path, name in names.items() if name == taken[0])
@@ -134,18 +134,13 @@ def _parsed(wanted: str) -> tuple[str, str]:
     return (path, name) if equals else (wanted, wanted)
 
 
-def _meant(path: str, found: Iterable[str]) -> str:
-    alike = difflib.get_close_matches(path, list(found), 1)
-    return f"{path!r} (did you mean {alike[0]!r}?)" if alike else repr(path)
-
-
 def _types(
     paths: tuple[str, ...] | None, patterns: Iterable[str], form: str | None, output: str, limit: int
 ) -> tuple[_Types, int]:
     """Return the types of each column that was found, and the number of files; `paths` None looks for all columns."""
     found: _Types = {}
     files = 0
-    globs = patterns_of([standard_input_copy() if pattern in STANDARD_INPUT else pattern for pattern in patterns])
+    globs = patterns_of(with_copies(patterns, None))
     named = partial(kind_of, given=form)
     for path, size, kind, _, problem in input_files(
         globs, output.rstrip("/") + "/", [], [], named, ENDINGS, lambda folder: False

@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.errors import PipelineError
 from pipelines.planning.files import Range, file_shards, text_shards, unopened_shard, unreadable_shard
 from pipelines.planning.inputs import BadColumns, Faults, input_files, refuse, refuse_nothing
-from pipelines.planning.standard_input import STANDARD_INPUT, spooled
+from pipelines.planning.standard_input import with_copies
 from pipelines.storage.globs import patterns_of
 from pipelines.task import Columns
 from schemas.shards import Shard
@@ -71,7 +71,7 @@ def plan(
     Raises:
         PipelineError: `input.*`; faults of files are collected over all files before they are raised.
     """
-    globs = patterns_of([spooled(output) if pattern in STANDARD_INPUT else pattern for pattern in patterns])
+    globs = patterns_of(with_copies(patterns, output))
     many = len(globs) > 1
     empty: list[str] = []
     folders: list[str] = []

@@ -17,7 +17,7 @@ from pipelines.jobs.fit_gate import GateJob
 from pipelines.output.overwrite import refuse_bundle
 from pipelines.planning.documents import plan_shards
 from pipelines.planning.files import renamed
-from pipelines.planning.standard_input import STANDARD_INPUT, spooled
+from pipelines.planning.standard_input import with_copies
 from pipelines.report.printed import print_plain
 from pipelines.stages.read import read
 from pipelines.storage import absolute
@@ -207,7 +207,7 @@ def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
     same. A finished shard is replaced by the next one, so a corpus of many small files works too.
     """
     with tempfile.TemporaryDirectory() as folder:
-        corpus = [spooled(folder) if pattern in STANDARD_INPUT else pattern for pattern in job.corpus]
+        corpus = with_copies(job.corpus, folder)
 
         def order(shard: Shard) -> str:
             # The copy of standard input has another path in each run.
