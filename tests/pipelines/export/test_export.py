@@ -115,6 +115,10 @@ def test_a_changed_or_missing_source_is_refused_or_counted(own, tmp_path):
     assert found == {name: wanted[name] for name in found}
     missing, rejected = sum(record["missing_documents"].values()), record["rejected_documents"]
     assert 0 < len(found) == len(rows(own.output, "documents")) - missing - rejected
+    gone = next(name for name in wanted if name not in found)
+    export(own.output, "jsonl", tmp_path / "one", "--skip-missing", "--document", gone)
+    missing_documents = json.loads((tmp_path / "one" / RECORD).read_text())["missing_documents"]
+    assert sum(missing_documents.values()) == 1
 
 
 def test_rows_that_do_not_agree_with_the_text_are_refused(own, tmp_path):
