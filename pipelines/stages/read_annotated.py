@@ -248,7 +248,9 @@ def _foreign(shard: Shard, task: AnnotatedTask) -> Iterator[GoldDocument | Rejec
     try:
         for place, document in enumerate(_undamaged(shard.source, FORMATS[name].reader, options)):
             if isinstance(document, BadRecord):
-                yield _reject(shard.source, document.place, "bad_annotation", document.problem, None, 1)
+                # A bad sentence does not cost its document.
+                n_documents = 0 if FORMATS[name].needs_words else 1
+                yield _reject(shard.source, document.place, "bad_annotation", document.problem, None, n_documents)
                 continue
             checked = check_record(Record(shard.source, place, document.document_id, document.text, None), seen)
             if isinstance(checked, Reject):

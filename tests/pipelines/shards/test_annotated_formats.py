@@ -121,6 +121,15 @@ def test_our_own_records_may_be_in_other_files(encoder, tmp_path):
     assert caught.value.code == "input.bad_annotated"
 
 
+def test_a_bad_sentence_is_not_counted_as_a_document(encoder, tmp_path):
+    words = ["\t".join(["1", word, *"_" * 7, f"NER={tag}\n"]) for word, tag in (("paris", "B-LOC"), ("the", "X"))]
+    (tmp_path / "a.conllu").write_text("\n".join(["# newdoc id = a\n" + words[0], *words]))
+    prepare([tmp_path / "a.conllu"], tmp_path / "out", encoder, scheme="IOB2")
+    assert [row["n_documents"] for row in rows(tmp_path / "out", "rejects")] == [0]
+    documents = [(row["document_id"], row["n_sentences"]) for row in rows(tmp_path / "out", "documents")]
+    assert documents == [("a", 2)]
+
+
 def test_entities_of_several_parts_are_left_out_with_a_reject(encoder, tmp_path):
     (tmp_path / "x.ann").write_text("T1\tLOC 0 5;9 14\tparis paris\nT2\tLOC 9 14\tparis\n")
     (tmp_path / "x.txt").write_text("paris of paris")
