@@ -5,7 +5,7 @@
 | formats of one file | `DESTINATION/SHARD.jsonl` | the file `DESTINATION` |
 | formats of several files | `DESTINATION/SHARD/…` | `DESTINATION/…` |
 
-A folder also gets `_export.json`, which says what it holds and, when all its files are there, that it is finished.
+A folder also gets `_export.json`, which describes the export and states whether it is finished.
 """
 
 import contextlib

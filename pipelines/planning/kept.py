@@ -52,7 +52,7 @@ _Types = dict[str, dict[int, list[pa.DataType | None]]]
 
 def with_kept(
     columns: Columns,
-    wanted: Iterable[str],
+    given: Iterable[str],
     patterns: Iterable[str],
     form: str | None,
     output: str,
@@ -63,7 +63,7 @@ def with_kept(
 
     Args:
         columns: columns of ids and texts.
-        wanted: each a path, `PATH=NAME`, or `all`.
+        given: each a path, `PATH=NAME`, or `all`.
         patterns: patterns of the inputs; - is standard input.
         form: the format of all inputs; None determines it by their names.
         output: the output folder.
@@ -73,13 +73,13 @@ def with_kept(
     Raises:
         PipelineError: `input.no_kept_column`, `input.kept_names`, `input.kept_types`, `input.not_readable`.
     """
-    names = dict(_parsed(each) for each in wanted)
+    names = dict(_parsed(each) for each in given)
     if not names:
         return columns
     paths = None if ALL in names else tuple(names)
     found, files = _types(paths, patterns, form, output, limit)
     if not files:
-        return columns  # planning says what is wrong
+        return columns  # planning raises the error
     if ALL in names:
         others = [path for path in found if path not in (columns.id, columns.text, columns.language)]
         names = {path: names.get(path, path) for path in [*others, *names] if path != ALL}
@@ -129,9 +129,9 @@ def kept_of_identity(columns: Columns, identity: Mapping[str, str], documents: p
     return replace(columns, keep=tuple(paths), kept=pa.schema(fields))
 
 
-def _parsed(wanted: str) -> tuple[str, str]:
-    path, equals, name = wanted.rpartition("=")
-    return (path, name) if equals else (wanted, wanted)
+def _parsed(given: str) -> tuple[str, str]:
+    path, equals, name = given.rpartition("=")
+    return (path, name) if equals else (given, given)
 
 
 def _types(
@@ -147,7 +147,7 @@ def _types(
     ):
         files += 1
         if problem or kind is None:
-            continue  # planning says what is wrong
+            continue  # planning raises the error
         folders = {key: value for key, value in partitions(path).items() if paths is None or key in paths}
         items: list[_Found] = [(key, _FOLDERS, partition_type(value)) for key, value in folders.items()]
         if format_named(kind).cut != "files":

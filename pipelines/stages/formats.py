@@ -31,7 +31,7 @@ class Format:
 
     Attributes:
         title: name for messages.
-        endings: endings of file names, without that of the compression; none if the content tells the format.
+        endings: endings of file names, without that of the compression; none if the content determines the format.
         cut: how a file becomes shards: by its "rows" or "lines"; the "whole" file, read as a stream, is one shard;
             "files": each file is a document, and a shard is a group of them.
         tables: reads a shard of a table: called with the shard and the paths of the columns.

@@ -80,7 +80,7 @@ def kept_of_batch(batch: pa.RecordBatch, source: str, columns: Columns) -> pa.St
 
 
 def broken_rows(kept: pa.StructArray | None) -> dict[int, str]:
-    """Return the rows with strings that are not UTF-8, which tables may hold; with what is wrong.
+    """Return the problem of each row with a string that is not UTF-8, which tables may hold.
 
     Args:
         kept: the kept columns, as `kept_of_batch` returns them.

@@ -8,7 +8,7 @@
 - Columns are separated by tabs if the first word's line has any, so that words and labels may hold blanks, and
   otherwise by any run of blanks and tabs. Each line has as many columns as the first one.
 - A first column that counts 1, 2, 3, ... or 0, 1, 2, ... is an index (GermEval, CoNLL-U), and the words are in the
-  second. The count begins again with each sentence, or goes on. The numbers may end with a full stop (1.) or follow
+  second. The count begins again with each sentence, or continues. The numbers may end with a full stop (1.) or follow
   that of the sentence (2-1).
 - A first column that repeats one value in whole sentences is refused: it names the sentence or document.
 - A line of only blanks and tabs ends a sentence, and so does `-DOCSTART-`.
@@ -177,7 +177,7 @@ class _FirstColumn:
         return self._decided and (self.is_index or not self._repeats or self._longer > 1)
 
     def wrong_line(self, rows: "_Rows") -> int:
-        """Return the line of a sentence, from 0, at which an index does not go on; 0 if it does."""
+        """Return the line of a sentence, from 0, at which an index does not continue; 0 if it does."""
         numbers = [_number(row[0]) for row in rows]
         return next((at for at, number in enumerate(numbers) if number != numbers[0] + at or number < 0), 0)
 

@@ -33,9 +33,9 @@ def read_parquet(source: Source, options: ReadOptions) -> Iterator[AnnotatedDocu
         with source.open(source.path) as opened, pq.ParquetFile(opened) as file:
             schema = file.schema_arrow
             form = _form(source.path, schema, options)
-            wanted = {"tokens", TAGS, "entities", "document_id", "sentence_id"}
-            wanted |= {options.id_column or DEFAULT_ID, options.text_column}
-            columns = [name for name in schema.names if name in wanted]
+            needed = {"tokens", TAGS, "entities", "document_id", "sentence_id"}
+            needed |= {options.id_column or DEFAULT_ID, options.text_column}
+            columns = [name for name in schema.names if name in needed]
             names = _class_names(schema) if form == "tags" else None
             rows = enumerate(
                 row for batch in file.iter_batches(_BATCH_ROWS, columns=columns) for row in batch.to_pylist()
