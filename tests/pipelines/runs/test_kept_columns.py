@@ -83,6 +83,16 @@ def test_staged_rows_are_the_fused_ones(tmp_path, tiny_bundle, corpus):
         assert tag(inputs, out / "staged", tiny_bundle, **keep, **job).startswith("Nothing to do")
 
 
+def test_damaged_samples_with_kept_columns_are_named(tmp_path, tiny_bundle):
+    write_jsonl(tmp_path / "a.jsonl", [{"id": "1", "text": "x", "n": 1}])
+    prepare([tmp_path / "a.jsonl"], tmp_path / "samples", tiny_bundle, keep_columns=["n"])
+    (path,) = (tmp_path / "samples" / "inputs").iterdir()
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(PipelineError) as caught:
+        tag([], tmp_path / "out", tiny_bundle, samples=str(tmp_path / "samples"))
+    assert (caught.value.code, caught.value.values["path"]) == ("samples.damaged", str(path))
+
+
 def test_equal_ids_of_two_files_are_told_apart(tmp_path, tiny_bundle):
     paths = [write_jsonl(tmp_path / f"{name}.jsonl", [{"id": 1, "text": "Obama flew to Paris."}]) for name in "ab"]
     tag(paths, tmp_path / "out", tiny_bundle, threshold=0)
