@@ -91,7 +91,7 @@ def read_annotated(
 def _format_of(path: Path) -> str:
     """Return the name of the format of a file; "jsonl.ids" for sentences with ids, which have a reader of their own."""
     source = _source(path)
-    is_lines = path.suffix in (".jsonl", ".ndjson")
+    is_lines = uncompressed_name(path.name)[0].lower().endswith((".jsonl", ".ndjson"))
     try:
         with damage_as_errors(str(path)):
             name = format_of(source)
@@ -107,7 +107,7 @@ def _format_of(path: Path) -> str:
 
 
 def _has_ids(path: Path) -> bool:
-    with path.open("rb") as file:
+    with _open(str(path)) as file:
         first = next((line for line in file if line.strip()), b"")
     return any(f'"{key}"'.encode() in first for key in SENTENCE_KEYS[:2])
 
