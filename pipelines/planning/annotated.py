@@ -36,7 +36,7 @@ from pipelines.task import Columns
 from schemas.shards import Shard
 from spanmarker_core.data.blocks import COMPRESSIONS, damage_as_errors
 from spanmarker_core.data.hf import dataset_records
-from spanmarker_core.data.jsonl import SENTENCE_KEYS
+from spanmarker_core.data.jsonl import LINE_ENDINGS, SENTENCE_KEYS
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.detect import format_of, is_companion
 from spanmarker_core.formats.json_files import JsonFile
@@ -51,7 +51,7 @@ _PACKED = ("", *(f".{compression}" for compression in COMPRESSIONS))
 #: `pipelines.stages.read_annotated`.
 _OUR_KINDS = {
     ".parquet": "parquet",
-    **{f"{ending}{packed}": f"jsonl{packed}" for ending in (".jsonl", ".ndjson") for packed in _PACKED},
+    **{f"{ending}{packed}": f"jsonl{packed}" for ending in LINE_ENDINGS for packed in _PACKED},
     **{f"{ending}{packed}": f"conll{packed}" for ending in FORMATS["conll"].endings for packed in _PACKED},
 }
 

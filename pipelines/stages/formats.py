@@ -20,6 +20,7 @@ from pipelines.task import Columns
 from schemas.shards import Shard
 from spanmarker_core.data.blocks import COMPRESSIONS, content, encoding_of, uncompressed_name, with_head
 from spanmarker_core.data.json_values import is_json_value, json_head
+from spanmarker_core.data.jsonl import LINE_ENDINGS
 
 Rows = tuple[int, pa.RecordBatch]  # number of the first row, rows
 Values = tuple[int, bytes | None, Any]  # place in the source, bytes of the record, values by key
@@ -61,7 +62,7 @@ def _archive_records(shard: Shard, columns: Columns) -> Iterator[Values | Reject
 
 FORMATS = {
     "parquet": Format("Parquet", (".parquet",), "rows", tables=parquet_rows, compressed=False),
-    "jsonl": Format("JSON lines", (".jsonl", ".ndjson", ".json"), "lines", records=_json_records),
+    "jsonl": Format("JSON lines", (*LINE_ENDINGS, ".json"), "lines", records=_json_records),
     "json": Format("JSON", (), "whole", records=_json_records),
     "csv": Format("CSV", (".csv",), "whole", records=_csv_records),
     "tsv": Format("TSV", (".tsv",), "whole", records=_csv_records),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
+from spanmarker_core.data.jsonl import LINE_ENDINGS
 from spanmarker_core.data.records import BadRecord
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats import (
@@ -55,7 +56,7 @@ class Format:
     extra: str | None = None
 
 
-_LINES, _ARRAY = (".jsonl", ".ndjson", ".json"), (".json", ".jsonl")
+_LINES, _ARRAY = (*LINE_ENDINGS, ".json"), (".json", ".jsonl")
 _FLAT: dict[str, Any] = {"nested": False, "overlapping": False, "needs_words": True}
 _FILES: dict[str, Any] = {"one_file_per_document": True, "folder": True}
 
