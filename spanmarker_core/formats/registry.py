@@ -36,8 +36,7 @@ class Format:
         endings: endings of its files, the usual one first.
         one_file_per_document: whether each document has files of its own.
         folder: whether it consists of several files: its writer gets an `Opener` instead of a file.
-        nested: whether entities may nest.
-        overlapping: whether entities may cross.
+        nested: whether entities may share words or characters, so that they nest or cross.
         needs_words: whether it holds words instead of a text; others get the text exactly.
         reader: yields the documents of a source, and a `BadRecord` for each invalid one.
         writer: writes documents that have gone through `fitting_documents`; None if the format is only read.
@@ -49,7 +48,6 @@ class Format:
     reader: Reader
     writer: Callable[[Iterable[AnnotatedDocument], Any, WriteOptions], None] | None
     nested: bool = True
-    overlapping: bool = True
     needs_words: bool = False
     one_file_per_document: bool = False
     folder: bool = False
@@ -57,7 +55,7 @@ class Format:
 
 
 _LINES, _ARRAY = (*LINE_ENDINGS, ".json"), (".json", ".jsonl")
-_FLAT: dict[str, Any] = {"nested": False, "overlapping": False, "needs_words": True}
+_FLAT: dict[str, Any] = {"nested": False, "needs_words": True}
 _FILES: dict[str, Any] = {"one_file_per_document": True, "folder": True}
 
 FORMATS: dict[str, Format] = {
@@ -156,7 +154,7 @@ def write_documents(
     fitting = fitting_documents(
         documents,
         name=name,
-        flat=not found.overlapping,
+        flat=not found.nested,
         needs_words=found.needs_words,
         flatten=options.flatten,
         language=options.language,
