@@ -83,7 +83,7 @@ def read_text(source: Source, path: str) -> str:
     try:
         with source.open(path) as file:
             content = file.read()
-    except FileNotFoundError as error:
+    except (FileNotFoundError, IsADirectoryError) as error:
         raise CoreError("data.not_found", path=path) from error
     try:
         return content.decode()

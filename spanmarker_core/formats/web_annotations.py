@@ -19,6 +19,8 @@ from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
 from spanmarker_core.formats.records import list_in
 
 _CONTEXT = "http://www.w3.org/ns/anno.jsonld"
+#: Characters that the name of a file in the same folder cannot have.
+_NOT_IN_NAMES = frozenset("/\\\0")
 #: Characters before and after an entity by which it can be found again if the text changes.
 _AROUND = 32
 
@@ -40,8 +42,8 @@ def read_web_annotations(source: Source, options: ReadOptions) -> Iterator[Annot
         if len(targets) > 1:
             raise RecordProblem(f"its annotations are about {len(targets)} texts: write one file per text")
         target = next(iter(targets), None)
-        if target is not None and ("/" in target or "\\" in target):
-            raise RecordProblem(f"its text {target} is not a file in its folder")
+        if target is not None and _NOT_IN_NAMES & set(target):
+            raise RecordProblem(f"its text {target!r} is not a file in its folder")
         folder, compression = source.path[: source.path.rfind("/") + 1], uncompressed_name(source.path)[1]
         named = folder + (target or "") + (compression and f".{compression}")
         text = read_text(source, named if target else beside(source.path, ".txt"))

@@ -170,6 +170,7 @@ def test_files_of_a_document_that_are_missing_or_not_text():
         "[1]",
         "1",
         '{"items": {}}',
+        '{"body":"X","target":{"source":"x%00","selector":{"type":"TextPositionSelector","start":0,"end":1}}}',
         '{"first": "http://example.org/page"}',
         '{"items": [{"body": {"value": "X"}, "target": {"source": "../x.txt", "selector": []}}]}',
         '{"items": [{"body": {"value": "X"}, "target": {"source": "x.txt", "selector": {"type": "XPathSelector"}}}]}',
