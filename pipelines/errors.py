@@ -130,8 +130,8 @@ class PipelineError(CodedError):
         "someone else, so nothing was changed. Choose another --output, or move them away.",
         "output.is_input": "{option} would write to {path}, which is an input, is inside one, or matches {input}. "
         "Nothing was changed. Choose another path.",
-        "output.would_replace": "{option} would replace {path}, which exists and was not written by this option. "
-        "Nothing was changed. Choose another path, or move the file away.",
+        "output.would_replace": "{option} would replace {path}, which exists and is not an earlier output that this "
+        "option may replace. Nothing was changed. Choose another path, or move what is there away.",
         "plan.other_version": "{path} is a plan of version {there}, but this program reads version {here}. "
         "Create the plan again with this program, or use the program that created it.",
         "rejects.too_many": "the output in {path} has {rejects:,} rejects for {documents:,} documents, but "
@@ -185,6 +185,8 @@ class PipelineError(CodedError):
         "browse.port_unusable": "cannot use port {port} of 127.0.0.1: {reason}. Choose another --port; 0 selects a "
         "free one.",
         # export
+        "export.exists": "--destination {path} exists already. Pass --force if a previous export is there, which is then "
+        "replaced, or choose another --destination.",
         "export.not_tagged": "{path} contains samples, not entities. Pass the --output folder of `spanmarker tag`.",
         "export.not_finished": "{left:,} of {total:,} shards in {path} are not tagged yet, or some of their files are "
         "missing or have the wrong size. Run the `spanmarker tag` command that writes there again, to its end.",
@@ -192,8 +194,8 @@ class PipelineError(CodedError):
         "texts cannot be found. Pass --skip-missing to omit them, or remove them with `spanmarker tag --prune`.",
         "export.unknown_label": "no entity in {path} has a label that --label names: {labels}. The labels there are: "
         "{known}.",
-        "export.unknown_document": "{path} has no document with {count:,} of the ids, such as {example!r}. Correct "
-        "--document or --document-file.",
+        "export.unknown_document": "{count:,} of the ids to export are not in {path}, for example {example!r}. "
+        "Correct --document or --document-file.",
         "export.source_gone": "{source} no longer exists, and an output does not hold the texts of its documents. Put "
         "the file back, or pass --skip-missing to leave out its documents.",
         "export.source_changed": "{source} has changed since it was tagged. Run the `spanmarker tag` command again, or "
