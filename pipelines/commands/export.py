@@ -69,7 +69,7 @@ def export(
         to,
         destination,
         Selection(tuple(label or ()), min_score, ids, limit),
-        WriteOptions(check_tag_scheme(scheme), how),
+        WriteOptions(check_tag_scheme(scheme), how, predicted=True),
         one_file=one_file,
         skip_missing=skip_missing,
         force=force,

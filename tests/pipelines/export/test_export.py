@@ -193,6 +193,15 @@ def test_only_a_file_of_the_format_is_replaced(flat, tmp_path):
         assert target.read_text() == '{"id": "mine", "text": "x"}\n'
 
 
+def test_a_task_in_which_nothing_was_found_is_a_prediction(flat, tmp_path):
+    """Label Studio counts a task with an annotation, even an empty one, as done."""
+    export(flat.output, "label-studio", tmp_path / "x", "--one-file", "--min-score", 1)
+    tasks = json.loads((tmp_path / "x").read_text())
+    assert [task["predictions"] for task in tasks] == [[{"result": []}]] * len(tasks)
+    assert len(tasks) > 1
+    assert not any("annotations" in task for task in tasks)
+
+
 def test_what_an_interrupted_export_left_is_replaced(nested, flat, tmp_path):
     export(flat.output, "jsonl", tmp_path / "x")
     complete = files_in(tmp_path / "x")
