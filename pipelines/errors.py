@@ -41,7 +41,7 @@ class PipelineError(CodedError):
 
     MESSAGES: ClassVar[dict[str, str]] = {
         # jobs
-        "job.invalid": "the job is not valid:\n{problems}\nFix all of them and run again.",
+        "job.invalid": "the job is not valid:\n{problems}\nCorrect this and run the command again.",
         "job.stray_words": "these words are neither options nor files: {words}. Paths and patterns of inputs follow "
         "{option}; Beam's own options follow --.",
         "job.unreadable": "cannot read job file {path}: {reason}.",

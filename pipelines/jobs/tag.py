@@ -61,7 +61,7 @@ class TagJob(CorpusJob):
     def _one_source(cls, value: str | None, info: ValidationInfo) -> str | None:
         if "input" in info.data and bool(info.data["input"]) == bool(value):
             given = "both are given" if value else "neither is given"
-            raise ValueError(f"name the documents (input) or samples made of them, and not both; {given}")
+            raise ValueError(f"pass either --input or --samples; {given}")
         return value
 
     def conflicts(self) -> list[str]:
