@@ -46,19 +46,19 @@ class PipelineError(CodedError):
         "{option}; Beam's own options follow --.",
         "job.unreadable": "cannot read job file {path}: {reason}.",
         # inputs
-        "input.no_match": "no file matches {patterns}. Correct --input: files, patterns, or folders, which stand for "
-        "the files below them. Names that begin with . or _ are skipped. To match a [ in a name, write [[].",
+        "input.no_match": "no file matches {patterns}. Correct the path: inputs are files, patterns, or folders, which "
+        "stand for the files below them. Names that begin with . or _ are skipped. To match a [ in a name, write [[].",
         "input.only_folders": "{patterns} matches only folders: {folders}. Name a folder to read all files below it, "
         "or match the files in it, such as {example}.",
         "input.unknown_format": "these inputs have an unknown format:\n{files}\nSupported file name endings: "
         "{endings}; all but .parquet, .arrow and .feather also with .gz, .zst, .bz2 or .xz. Narrow the pattern, or "
         "name the format of all inputs with --format.",
-        "input.bad_columns": "these inputs lack a column that the job reads (--id-column {id_column!r}, "
-        "--text-column {text_column!r}), or store it with another type:\n{files}\n"
+        "input.bad_columns": "these inputs lack a column that the job reads, or store it with another type:\n{files}\n"
+        "The job reads texts from {text_column!r} (--text-column) and {ids} (--id-column). "
         "Pass the names of the right columns: ids are strings, bytes, integers, decimals, dates or timestamps; "
         "texts are strings, or bytes in UTF-8. A path such as meta.text names a nested field.",
-        "input.no_kept_column": "--keep-columns names columns that no input has: {columns}. Of files other "
-        "than Parquet and Arrow, only the names in the first records are known.",
+        "input.no_kept_column": "--keep-columns names columns that no input has: {columns}. The inputs have: {known}. "
+        "Of files other than Parquet and Arrow, only the first records were read.",
         "input.kept_names": "--keep-columns would add columns under names that the output has already: {columns}. "
         "Give them other names, such as --keep-columns {example}, or omit them. With --keep-columns all, add the "
         "new names: all,{example}.",
@@ -73,6 +73,8 @@ class PipelineError(CodedError):
         "Choose another --output, or narrow the pattern.",
         "input.changed": "{source} changed while the job was reading it. Run the same command again.",
         "input.not_readable": "cannot read input {path}: {reason}. Nothing was tagged.",
+        "input.empty_folder": "these folders contain no file of a known format:\n{files}\nCorrect the path; names that "
+        "begin with . or _ are skipped. Known file name endings: {endings}.",
         "input.not_a_file": "these inputs are not files that can be read:\n{files}\nCorrect --input; only standard "
         "input may be a pipe (--input -). Nothing was tagged.",
         "url.unusable": "cannot use {url}: {reason}.{remedy}",
