@@ -196,7 +196,7 @@ class PipelineError(CodedError):
         "texts cannot be found. Pass --skip-missing to omit them, or remove them with `spanmarker tag --prune`.",
         "export.unknown_label": "no entity in {path} has a label that --label names: {labels}. The labels there are: "
         "{known}.",
-        "export.unknown_document": "{count:,} of the ids to export are not in {path}, for example {example!r}. "
+        "export.unknown_document": "{path} lacks {count:,} of the ids to export, for example {example!r}. "
         "Correct --document or --document-file.",
         "export.source_gone": "{source} no longer exists, and an output does not hold the texts of its documents. Put "
         "the file back, or pass --skip-missing to leave out its documents.",
