@@ -187,8 +187,8 @@ class PipelineError(CodedError):
         "browse.port_unusable": "cannot use port {port} of 127.0.0.1: {reason}. Choose another --port; 0 selects a "
         "free one.",
         # export
-        "export.exists": "--destination {path} exists already. Pass --force if a previous export is there, which is then "
-        "replaced, or choose another --destination.",
+        "export.exists": "--destination {path} exists already. Pass --force to replace a previous export there, or "
+        "choose another --destination.",
         "export.not_tagged": "{path} contains samples, not entities. Pass the --output folder of `spanmarker tag`.",
         "export.not_finished": "{left:,} of {total:,} shards in {path} are not tagged yet, or some of their files are "
         "missing or have the wrong size. Run the `spanmarker tag` command that writes there again, to its end.",

@@ -170,8 +170,8 @@ class CoreError(CodedError):
         "one with the encoder, or use another encoder.",
         "encoder.not_found": "{path} is not a folder. Encoders are read from local folders. If this is a repository of "
         "the hub, download it first: hf download OWNER/NAME --local-dir FOLDER.",
-        "encoder.unreadable": "cannot use {path} as an encoder: {problem}. Pass a folder with a pretrained transformers "
-        "encoder and its tokenizer; a bundle is not one.",
+        "encoder.unreadable": "cannot use {path} as an encoder: {problem}. Pass a folder with a pretrained "
+        "transformers encoder and its tokenizer; a bundle is not one.",
         "encoder.too_few_layers": "--encoder-layers {found} is out of range: {path} has {limit} layers. "
         "Choose from 1 to {limit}.",
         "encoder.too_many_pair_layers": "--pair-layers {found} is out of range: this encoder has {limit} layers. "

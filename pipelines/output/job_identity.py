@@ -87,7 +87,7 @@ def identity_differences(there: Mapping[str, str], here: Mapping[str, str]) -> l
 
 
 def _value(identity: Mapping[str, str], key: str) -> str:
-    """Return a value for a message. Settings that came later are part of an identity only if they aren't the default."""
+    """Return a value for a message; newer settings are in an identity only if they are not the default."""
     return repr(identity[key]) if key in identity else "not set"
 
 

@@ -55,7 +55,9 @@ def refuse(faults: Faults, endings: Iterable[str], columns: Columns) -> None:
                 files="\n".join(shown + more),
                 endings=" ".join(endings),
                 id_column=columns.id,
-                ids=f"ids, where there are any, from {columns.id!r}" if columns.make_ids else f"ids from {columns.id!r}",
+                ids=f"ids, where there are any, from {columns.id!r}"
+                if columns.make_ids
+                else f"ids from {columns.id!r}",
                 text_column=columns.text,
             )
 
