@@ -28,8 +28,10 @@ def convert(
     inputs: Annotated[
         list[str], typer.Argument(help="Files, folders or patterns such as 'data/*.ann', local or fsspec URLs.")
     ],
-    to: Annotated[str, typer.Option(help="Format to write; docs/formats.md lists them.")],
-    output: Annotated[str, typer.Option(help="File to write, or folder for formats of several files.")],
+    to: Annotated[
+        str, typer.Option(help="Format to write, such as jsonl, conll, spacy or brat; docs/formats.md lists all.")
+    ],
+    output: Annotated[str, typer.Option(help="New file to write, or folder for formats of several files.")],
     from_: Annotated[str | None, typer.Option("--from", help="Format to read.  [default: by name and content]")] = None,
     to_scheme: Annotated[str, typer.Option(help="Label scheme of tagged output.")] = "IOB2",
     flatten: Flatten = "refuse",

@@ -17,11 +17,18 @@ def _options() -> list[inspect.Parameter]:
 @with_options(_options)
 def export(
     output: Annotated[str, typer.Argument(help="Finished output folder of `spanmarker tag`.")],
-    to: Annotated[str, typer.Option(help="Format to write: docs/export.md lists them.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="Format to write, such as jsonl, conll, spacy, brat or label-studio; docs/export.md lists all."
+        ),
+    ],
     destination: Annotated[str, typer.Option(help="Folder to write, or with --one-file the file; a path or URL.")],
     one_file: Annotated[
         bool,
-        typer.Option("--one-file", help="Write one file or, for brat and the like, one folder; not one per shard."),
+        typer.Option(
+            "--one-file", help="Write one part, not one per shard: a file or, for brat and the like, a folder."
+        ),
     ] = False,
     label: Annotated[
         list[str] | None, typer.Option(help="Only entities with these labels, such as PER,ORG. Can be repeated.")
@@ -39,7 +46,7 @@ def export(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a previous export at the destination.")] = False,
     model: Annotated[
-        str | None, typer.Option(help="Model bundle of the run, if its words are those of its tokenizer.")
+        str | None, typer.Option(help="Model bundle of the run; needed for words if they are those of its tokenizer.")
     ] = None,
     **options: Any,
 ) -> None:
@@ -63,7 +70,7 @@ def export(
         to,
         destination,
         Selection(tuple(label or ()), min_score, ids, limit),
-        WriteOptions(check_tag_scheme(scheme), check_flatten(flatten)),
+        WriteOptions(check_tag_scheme(scheme), check_flatten(flatten), predicted=True),
         one_file=one_file,
         skip_missing=skip_missing,
         force=force,

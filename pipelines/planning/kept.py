@@ -84,8 +84,9 @@ def with_kept(
         others = [path for path in found if path not in (columns.id, columns.text, columns.language)]
         names = {path: names.get(path, path) for path in [*others, *names] if path != ALL}
     if missing := [path for path in names if path not in found]:
-        shown = ", ".join(f"{path!r}{suggestion(path, found)}" for path in missing)
-        raise PipelineError("input.no_kept_column", columns=shown)
+        known = _types(None, patterns, form, output, limit)[0]
+        shown = ", ".join(f"{path!r}{suggestion(path, known)}" for path in missing)
+        raise PipelineError("input.no_kept_column", columns=shown, known=", ".join(known) or "none")
     taken = [name for name in names.values() if name.lower() in _OURS or list(names.values()).count(name) > 1]
     if taken:
         path = next(path for path, name in names.items() if name == taken[0])

@@ -76,7 +76,7 @@ def plan(
     empty: list[str] = []
     folders: list[str] = []
     not_read: OSError | None = None
-    faults: Faults = {"input.not_a_file": [], data.unknown_code: [], data.columns_code: []}
+    faults: Faults = {"input.empty_folder": empty, "input.not_a_file": [], data.unknown_code: [], data.columns_code: []}
     found = fits = False
     files = input_files(globs, output.rstrip("/") + "/", empty, folders, data.kind_of, data.endings, data.is_input)
     for (folder, kind), of_folder in itertools.groupby(
@@ -114,14 +114,10 @@ def plan(
                 yield unopened_shard(path, job_digest, str(error))
             except OSError as error:
                 raise PipelineError("input.not_readable", path=path, reason=error) from error
-    if empty or not fits:
-        faults["input.not_a_file"] = [*empty, *(() if fits else faults["input.not_a_file"])]
-    else:
-        del faults["input.not_a_file"]
     if not found and not empty:
         refuse_nothing(globs, folders)
     if fits:
-        del faults[data.columns_code]
+        del faults["input.not_a_file"], faults[data.columns_code]
     elif not_read is not None:
         raise PipelineError("input.not_readable", path=not_read.filename or globs[0].url, reason=not_read) from not_read
     refuse(faults, data.endings, columns)

@@ -304,10 +304,11 @@ class _Run:
     def _say_done(self, values: dict[str, Any]) -> None:
         counts, run = values["output"]["counts"], values["this_run"]
         found = f"{counts['entities']:,} entities in " if "entities" in counts else ""
-        lines = [
-            f"{describe_documents(counts)}; {found}{counts['words']:,} words",
-            f"{run['shards_run']:,} shards in {run['seconds']:,.1f} s, {run['words_per_second']:,.0f} words/s",
-        ]
+        lines = [f"{describe_documents(counts)}; {found}{counts['words']:,} words"]
+        if run["shards_run"]:
+            lines.append(
+                f"{run['shards_run']:,} shards in {run['seconds']:,.1f} s, {run['words_per_second']:,.0f} words/s"
+            )
         if run["shards_orphaned"]:
             kept = run["documents_orphaned"]
             lines.append(f"{kept:,} of the documents are from inputs that no longer exist; --prune removes them")

@@ -1,8 +1,9 @@
 """Label Studio's JSON: an array of tasks with a text and labelled regions, as its export and import use it.
 
 Offsets count code points: the interface converts from JavaScript's units since version 1.5, and its exporters cut
-Python strings. Entities with scores are predictions, others are annotations. The id of a document is `document_id` of
-the data, because JSON-MIN puts the number of the task in the place of `id`.
+Python strings. Entities with scores are predictions, others are annotations; a task with an annotation, even an empty
+one, counts as done, so a document in which a model found nothing has an empty prediction. The id of a document is
+`document_id` of the data, because JSON-MIN puts the number of the task in the place of `id`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -95,13 +96,14 @@ def write_label_studio(documents: Iterable[AnnotatedDocument], file: IO[bytes], 
     Args:
         documents: the documents.
         file: receives the array.
-        options: not used.
+        options: options of the writer.
     """
-    write_array((_task(number, document) for number, document in enumerate(documents, start=1)), file)
+    tasks = (_task(number, document, options.predicted) for number, document in enumerate(documents, start=1))
+    write_array(tasks, file)
 
 
-def _task(number: int, document: AnnotatedDocument) -> dict[str, Any]:
-    scored = any(entity.score is not None for entity in document.entities)
+def _task(number: int, document: AnnotatedDocument, predicted: bool) -> dict[str, Any]:
+    predicted = predicted or any(entity.score is not None for entity in document.entities)
     result = [
         {
             "id": f"e{index}",
@@ -121,5 +123,5 @@ def _task(number: int, document: AnnotatedDocument) -> dict[str, Any]:
     return {
         "id": number,
         "data": {_ID: document.document_id, "text": document.text},
-        "predictions" if scored else "annotations": [{"result": result}],
+        "predictions" if predicted else "annotations": [{"result": result}],
     }

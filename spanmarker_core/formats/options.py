@@ -64,11 +64,13 @@ class WriteOptions:
         scheme: name of a tag scheme, for formats with tags.
         flatten: what to do with entities that the format cannot hold.
         language: ISO 639 code of the texts, to split those without sentences.
+        predicted: whether a model made the entities. False means that entities with scores are predictions.
     """
 
     scheme: str = "IOB2"
     flatten: Flatten = "refuse"
     language: str = "en"
+    predicted: bool = False
 
 
 def check_flatten(value: str) -> Flatten:

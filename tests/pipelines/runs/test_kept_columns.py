@@ -209,7 +209,6 @@ def test_types_are_fixed_by_the_first_run(tmp_path, tiny_bundle):
 @pytest.mark.parametrize(
     ("keep", "code"),
     [
-        ("lnag", "input.no_kept_column"),
         ("all", "input.kept_names"),
         ("source", "input.kept_names"),
         ("lang=Status", "input.kept_names"),
@@ -221,6 +220,17 @@ def test_columns_that_can_not_be_kept_are_refused(tmp_path, tiny_bundle, keep, c
     with pytest.raises(PipelineError) as caught:
         tag([path], tmp_path / "out", tiny_bundle, keep_columns=[keep])
     assert caught.value.code == code
+
+
+def test_a_missing_column_is_refused_with_those_that_there_are(tmp_path, tiny_bundle):
+    path = write_jsonl(tmp_path / "year=2024" / "a.jsonl", [{"id": "a", "text": "x", "lang": "de"}])
+    with pytest.raises(PipelineError) as caught:
+        tag([path], tmp_path / "out", tiny_bundle, keep_columns=["lnag", "year"])
+    assert caught.value.code == "input.no_kept_column"
+    assert (caught.value.values["columns"], caught.value.values["known"]) == (
+        "'lnag' (did you mean 'lang'?)",
+        "id, text, lang, year",
+    )
 
 
 def test_a_clash_is_resolved_as_the_message_says(tmp_path, tiny_bundle):
