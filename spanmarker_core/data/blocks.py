@@ -13,8 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol, cast
 
-import zstandard
-
 from spanmarker_core.errors import CoreError
 
 #: Bytes read or decompressed at once.
@@ -153,7 +151,7 @@ def decompressed(file: IO[bytes], kind: str) -> Iterator[bytes]:
     file.seek(0)
     try:
         yield from (blocks or _plain)(file)
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zstandard.ZstdError) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise DamagedFile(str(error)) from None
     except OSError as error:
         if blocks is None or is_storage_error(error):
@@ -192,6 +190,9 @@ class _ZstdFrame:
     """A frame of Zstandard as a `_Stream`. It has no limit of its output, so its input must be small."""
 
     def __init__(self) -> None:
+        import zstandard  # imported late, because few files need it
+
+        self._error = zstandard.ZstdError
         self._frame = zstandard.ZstdDecompressor().decompressobj()
 
     @property
@@ -207,7 +208,10 @@ class _ZstdFrame:
         return self._frame.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        return self._frame.decompress(data)
+        try:
+            return self._frame.decompress(data)
+        except self._error as error:
+            raise DamagedFile(str(error)) from None
 
 
 def _streams(new: Callable[[], _Stream], n_bytes: int = BLOCK_BYTES) -> Callable[[IO[bytes]], Iterator[bytes]]:
