@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.errors import PipelineError
-from pipelines.planning.files import Range, file_shards, text_shards, unopened_shard, unreadable_shard
+from pipelines.planning.files import Range, file_shards, text_shards, unfit_shard, unopened_shard
 from pipelines.planning.inputs import BadColumns, Faults, input_files, refuse, refuse_nothing
 from pipelines.planning.standard_input import with_copies
 from pipelines.storage.globs import patterns_of
@@ -108,7 +108,7 @@ def plan(
                     yield shard
             except BadColumns as error:
                 faults[data.columns_code].append(f"{path}: {error}")
-                yield unreadable_shard(path, size, job_digest, str(error))
+                yield unfit_shard(path, size, job_digest, str(error))
             except (PermissionError, FileNotFoundError) as error:  # of this file only, unless of all
                 not_read = not_read or error
                 yield unopened_shard(path, job_digest, str(error))

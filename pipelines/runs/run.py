@@ -121,7 +121,6 @@ class _Run:
         self.command = self.job.described()
         self.snapshots: Snapshots | None = None
         if isinstance(self.job, TagJob):
-            refuse_other_formats(output, self.job.commit)
             self.snapshots = self.job.snapshots(self.identity, self.work.task("").columns.kept)
         self.held = NONE  # shards whose files stay until the next snapshots are published
 
@@ -133,6 +132,8 @@ class _Run:
         make_folder(output)
         with sole_writer(output, who=f"spanmarker {self.job.verb}") as lease:
             self.metrics.begin()
+            if isinstance(self.job, TagJob):
+                refuse_other_formats(output, self.job.commit)
             work = self._find_work(lease)
             if not work.changed and (known := self._last_report(work)) is not None:
                 self._nothing_to_do(work, known, lease)
