@@ -273,7 +273,7 @@ def test_an_unreadable_input_is_not_called_an_unwritable_output(monkeypatch, tmp
     def fail(path):
         raise PermissionError(13, "no", path)
 
-    monkeypatch.setattr("pipelines.runs.convert.open_input", fail)
+    monkeypatch.setattr("pipelines.stages.read_annotated.open_input", fail)
     assert run(monkeypatch, "convert", source, "--to", "jsonl", "--output", tmp_path / "out.jsonl") == 3
     assert "[input.not_readable]" in capsys.readouterr().err
 
