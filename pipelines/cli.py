@@ -21,6 +21,7 @@ from pipelines.commands.gate import gate
 from pipelines.commands.import_checkpoint import import_checkpoint
 from pipelines.commands.options import JobCommand
 from pipelines.commands.prepare import prepare
+from pipelines.commands.push import push
 from pipelines.commands.representations import representations
 from pipelines.commands.status import status
 from pipelines.commands.tag import tag
@@ -46,7 +47,7 @@ for over_shards in (tag, prepare):
     app.command(cls=JobCommand, context_settings={"allow_extra_args": True}, epilog=_EXIT_CODES)(over_shards)
 for of_data in (status, browse, export, convert):
     app.command(cls=JobCommand)(of_data)
-for of_models in (train, evaluate, compare, representations, experiment, import_checkpoint, card):
+for of_models in (train, evaluate, compare, representations, experiment, import_checkpoint, card, push):
     app.command(cls=JobCommand)(of_models)
 app.add_typer(gate, name="gate")
 

@@ -23,6 +23,7 @@ EXIT_CODES = {
     "engine.not_started": 3,
     "engine.stalled": 3,
     "experiment.runs_failed": 3,
+    "hub.not_reached": 3,
     "input.not_readable": 3,
     "output.lock_lost": 3,
     "output.not_readable": 3,
@@ -132,6 +133,8 @@ class PipelineError(CodedError):
         "someone else, so nothing was changed. Choose another --output, or move them away.",
         "output.is_input": "{option} would write to {path}, which is an input, is inside one, or matches {input}. "
         "Nothing was changed. Choose another path.",
+        "output.not_for_reports": "--report {path} holds files that are not reports, such as {files}, and a later "
+        "command could read the report as one of them. Nothing was changed. Choose a folder for reports only.",
         "output.would_replace": "{option} would replace {path}, which exists and is not an earlier output that this "
         "option may replace. Nothing was changed. Choose another path, or move what is there away.",
         "plan.other_version": "{path} is a plan of version {there}, but this program reads version {here}. "

@@ -66,7 +66,8 @@ class Task:
     Attributes:
         output: output folder, a path or URL.
         job: digest of the job identity.
-        model: folder of the bundle; "" is the bundled model, wherever a worker has it.
+        model: folder of the bundle, or its repository and commit, owner/name@commit, which each machine downloads once;
+            "" is the bundled model, wherever a worker has it.
         model_digest: digest of the bundle.
         columns: columns of the inputs.
         language: language of the texts that don't state theirs, for the sentence splitter; "auto" detects it.

@@ -147,13 +147,20 @@ class CoreError(CodedError):
         "bundle.output_not_writable": "cannot write {path}: {reason}. Choose another --output.",
         "bundle.output_inside": "{path} is inside the bundle {bundle}, which must not change. Choose another --output.",
         # the hub
-        "hub.not_found": "{name} is neither a folder nor a repository name. Pass a folder, or a name of the form "
-        "owner/name.",
-        "hub.no_revision": "folder {name} does not exist, and a repository of that name requires a revision. Pass "
-        "revision='main' or, better, a tag or commit, which does not change.",
-        "hub.not_a_bundle": "{name} at revision {revision} has no {file}, so it is not a model bundle. To use a "
-        "checkpoint of the span_marker library, download it and run `spanmarker "
-        "import-checkpoint` on its folder.",
+        "hub.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub. Pass the "
+        "folder of a bundle, or a name of the form owner/name or owner/name@revision.",
+        "hub.two_revisions": "{name} names one revision, and revision={revision!r} another. Pass one of them.",
+        "hub.no_repository": "{name} is neither an existing folder nor a model repository on the Hub that you can "
+        "access. Check the name; for a private repository, log in first: hf auth login.",
+        "hub.no_revision": "repository {name} has no revision {revision}. Pass a commit, a tag or a branch that its "
+        "page on the Hub lists.",
+        "hub.not_cached": "{name} at revision {revision} is not in the cache {cache}, or not completely, and nothing "
+        "is downloaded because {option}. Where the network may be used, run: hf download {name} --revision {revision}",
+        "hub.not_reached": "{name} at revision {revision} cannot be downloaded, because the Hub cannot be reached: "
+        "{reason}. Try again; or run `hf download {name} --revision {revision}` where there is a network, and copy the "
+        "cache.",
+        "hub.not_a_bundle": "{name} at revision {revision} has no {file}, so it is not a model bundle. If it is a "
+        "checkpoint of the span_marker library, convert it: spanmarker import-checkpoint {name} FOLDER.",
         "hub.failed": "the Hub request for {name} failed: {reason}.",
         "hub.changed": "bundle {path} has digest {found}, but had {expected} when it was loaded. Load it again.",
         "hub.not_stored": "this model was never saved, so it has no bundle to copy. Save it with save_bundle.",
@@ -168,8 +175,8 @@ class CoreError(CodedError):
         "largest state). Use an encoder that docs/library.md lists as supported.",
         "encoder.no_fast_tokenizer": "{path} has no fast tokenizer (tokenizer.json), which word offsets require. Save "
         "one with the encoder, or use another encoder.",
-        "encoder.not_found": "{path} is not a folder. Encoders are read from local folders. If this is a repository of "
-        "the hub, download it first: hf download OWNER/NAME --local-dir FOLDER.",
+        "encoder.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub. Pass the "
+        "folder of an encoder, or a name of the form owner/name, such as google-bert/bert-base-cased.",
         "encoder.unreadable": "cannot use {path} as an encoder: {problem}. Pass a folder with a pretrained "
         "transformers encoder and its tokenizer; a bundle is not one.",
         "encoder.too_few_layers": "--encoder-layers {found} is out of range: {path} has {limit} layers. "
@@ -183,8 +190,8 @@ class CoreError(CodedError):
         "encoder.window_too_short": "--max-tokens {found} is too low: a window needs at least {limit} tokens. "
         "Raise --max-tokens.",
         # checkpoints of the span_marker library
-        "checkpoint.not_found": "{path} is not a folder. Checkpoints are read from local folders. If this is a "
-        "repository of the hub, download it first: hf download OWNER/NAME --local-dir FOLDER.",
+        "checkpoint.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub. Pass "
+        "the folder of a checkpoint, or a name of the form owner/name.",
         "checkpoint.not_span_marker": "{path} is not a span_marker checkpoint: {problem}.",
         "checkpoint.no_outside_label": "the labels {labels} do not include 'O' (outside), so spans that are not "
         "entities have no class. Retrain with an 'O' label.",
@@ -227,7 +234,8 @@ class CoreError(CodedError):
         "call.not_words": "sentence {index} is {kind}, not a list of strings. For raw text, call tag_text.",
         "call.not_text": "text {index} is {kind}, not a string. For words, call tag_words.",
         "call.bad_threshold": "threshold {value!r} is neither a number from 0 to 1 nor a dict that maps labels to such "
-        "numbers. Labels: {labels}.",
+        "numbers.",
+        "call.unknown_label": "unknown label {label!r}. {suggestion}",
         # representations
         "representations.none": "{architecture} tags words and does not classify spans, so it has no span "
         "representations. Choose a model of another architecture.",

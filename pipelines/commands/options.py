@@ -15,7 +15,10 @@ Job = Annotated[
     str | None, typer.Option(help="TOML file with any of these options; options on the command line take precedence.")
 ]
 # Of commands that have no job model.
-Model = Annotated[str, typer.Option(help="Model bundle.")]
+Model = Annotated[
+    str,
+    typer.Option(help="Model: the folder of a bundle, or a repository of the Hub, owner/name or owner/name@revision."),
+]
 Data = Annotated[str, typer.Option(help="Annotated data in any format of docs/formats.md.")]
 Scheme = Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]

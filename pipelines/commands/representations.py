@@ -29,17 +29,19 @@ def representations(
     from pipelines.storage import absolute
     from spanmarker_core import load
     from spanmarker_core.bundle.reader import read_info
+    from spanmarker_core.bundle.repositories import find_bundle
     from spanmarker_core.data import read_annotated
     from spanmarker_core.evaluation.representations.representations import analyse
 
     folder = absolute(report) if report else None
     if folder:
         refuse_foreign(folder, "representations", [model, data])
-    info = read_info(model)
+    found = find_bundle(model)
+    info = read_info(found.path)
     sentences = read_annotated(data, scheme)
-    tagger = load(model, device, dtype)
+    tagger = load(info.path, device, dtype)
     facts = {
-        "model": str(info.path),
+        "model": found.name,
         "model_digest": info.digest,
         "architecture": info.config.architecture,
         "options": dict(info.config.options),

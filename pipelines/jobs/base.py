@@ -6,7 +6,7 @@ Descriptions of fields are the help texts of the options, which `pipelines.comma
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import ByteSize, Field, field_validator
 
@@ -19,6 +19,7 @@ from pipelines.stages.languages import AUTO
 from pipelines.storage import absolute
 from pipelines.task import DEFAULT_ID, Columns, Task
 from spanmarker_core.bundle.reader import BundleInfo
+from spanmarker_core.bundle.repositories import find_bundle, repository_of
 from spanmarker_core.default_model import bundled_model_path
 from spanmarker_core.text.detection import DETECTOR
 from spanmarker_core.text.sentences import SentenceBreaks
@@ -126,6 +127,14 @@ class ShardJob(DocumentColumns):
         """Return the execution settings of the engine."""
         return Settings(self.workers, self.threads_per_worker, self.scheduler, self.resources, tuple(self.beam_options))
 
+    def pinned(self) -> Self:
+        """Return the job with commits in place of branches and tags of the hub.
+
+        Raises:
+            CoreError: `hub.*`, if a repository that the job names cannot be downloaded.
+        """
+        return self
+
     def read_values(self) -> dict[str, str]:
         """Return the part of the job identity that determines how inputs are read.
 
@@ -166,7 +175,11 @@ class CorpusJob(ShardJob):
 
     detects = True
 
-    model: str = Field("", description="Model bundle.  [default: the bundled model]")
+    model: str = Field(
+        "",
+        description="Model: the folder of a bundle, or a repository of the Hub, owner/name or owner/name@revision.  "
+        "[default: the bundled model]",
+    )
     format: InputFormat = None
     keep_columns: list[str] = Field(
         [],
@@ -233,12 +246,31 @@ class CorpusJob(ShardJob):
 
     def described(self) -> dict[str, Any]:
         """Return the job for reports and logs, without the values of options that may hold secrets."""
-        return {**super().described(), "model": self.model_path}
+        return {**super().described(), "model": self.model_name or self.model_path}
+
+    @property
+    def model_name(self) -> str:
+        """Return where every machine finds the bundle: an absolute path, or a repository; "" for the bundled model."""
+        if not self.model or repository_of(self.model) is not None:
+            return self.model
+        return str(Path(self.model).absolute())
 
     @property
     def model_path(self) -> str:
-        """Return the folder of the bundle."""
-        return str(Path(self.model).absolute()) if self.model else str(bundled_model_path())
+        """Return the folder of the bundle on this machine; one of a repository is downloaded first.
+
+        Raises:
+            CoreError: `hub.*`, as in `find_bundle`.
+        """
+        return str(find_bundle(self.model_name).path if self.model else bundled_model_path())
+
+    def pinned(self) -> Self:
+        """Return the job with the commit of its model in place of a branch or tag; the model is downloaded.
+
+        Raises:
+            CoreError: `hub.*`, as in `find_bundle`.
+        """
+        return self.model_copy(update={"model": find_bundle(self.model).name}) if self.model else self
 
     def identity(self, info: BundleInfo) -> dict[str, str]:
         """Return the job identity: everything except the inputs that determines the rows.
@@ -263,6 +295,6 @@ class CorpusJob(ShardJob):
         return {
             **self.task_values(digest),
             "sentence_breaks": self.sentence_breaks,
-            "model": self.model_path if self.model else "",
+            "model": self.model_name,
             "model_digest": info.digest,
         }

@@ -32,6 +32,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from pipelines.jobs.shared import Encoder
 from pipelines.jobs.train import TrainJob
 
 #: Settings of `spanmarker train` that the experiment sets for each run.
@@ -78,7 +79,7 @@ class ExperimentJob(_Closed):
 
     output: str = Field(min_length=1, description="Folder for the runs and the results.")
     data: str = Field("data", description="Folder with one subfolder per data set.")
-    encoder: str = Field(description="Folder of a pretrained encoder.")
+    encoder: Encoder
     datasets: dict[str, DataSet] = Field(min_length=1)
     configurations: dict[str, Configuration] = Field(min_length=1)
     seeds: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)

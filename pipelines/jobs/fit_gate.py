@@ -10,7 +10,11 @@ from pipelines.jobs.shared import DocumentColumns, InputFormat, Scheme
 class GateJob(DocumentColumns):
     """The job of `spanmarker gate fit`."""
 
-    model: str = Field(min_length=1, description="Bundle to fit a gate to; it is not modified.")
+    model: str = Field(
+        min_length=1,
+        description="Model to fit a gate to, which is not modified: the folder of a bundle, or a repository of the "
+        "Hub, owner/name or owner/name@revision.",
+    )
     corpus: list[str] = Field(
         min_length=1,
         description="Unlabelled documents similar to those to be tagged: files, folders and patterns, as for `tag`. "

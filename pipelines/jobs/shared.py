@@ -23,6 +23,13 @@ InputFormat = Annotated[
     Field(description=f"Format of all inputs, whatever their names: {', '.join(FORMATS)}.  [default: by name]"),
     AfterValidator(_known_format),
 ]
+Encoder = Annotated[
+    str,
+    Field(
+        min_length=1,
+        description="Pretrained encoder: a folder, or a repository of the Hub, owner/name or owner/name@revision.",
+    ),
+]
 Scheme = Annotated[str | None, Field(description="Label scheme of tagged data, such as IOB2.")]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from pipelines.jobs.job_file import named_values
-from pipelines.jobs.shared import AnnotatedColumns, CardTexts
+from pipelines.jobs.shared import AnnotatedColumns, CardTexts, Encoder
 from spanmarker_core.training.settings import TrainingFields, TrainingSettings
 
 
@@ -17,7 +17,7 @@ class TrainJob(AnnotatedColumns, TrainingFields, CardTexts):
     )
     dev: str = Field(description="Annotated sentences that choose the best epoch.")
     test: str | None = Field(None, description="Annotated sentences that are scored once at the end.")
-    encoder: str = Field(description="Folder of a pretrained encoder.")
+    encoder: Encoder
     output: str = Field(description="Folder for the bundle; must be empty or not exist.")
     train_sentences: int | None = Field(
         None, ge=1, description="Use only the first N training sentences.  [default: all]"

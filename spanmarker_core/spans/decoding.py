@@ -19,6 +19,7 @@ from numbers import Real
 import numpy as np
 
 from spanmarker_core.errors import CoreError
+from spanmarker_core.text.similar import suggest
 
 Threshold = float | Mapping[str, float] | None
 
@@ -112,16 +113,16 @@ def threshold_vector(threshold: Threshold, labels: Sequence[str]) -> np.ndarray 
         labels: the model's labels.
 
     Raises:
-        CoreError: `call.bad_threshold`.
+        CoreError: `call.bad_threshold`; `call.unknown_label`, with the most similar labels.
     """
     if threshold is None:
         return None
     by_label = threshold if isinstance(threshold, Mapping) else dict.fromkeys(labels, threshold)
-    valid = set(by_label) <= set(labels) and all(
-        isinstance(value, Real) and not isinstance(value, bool) and 0 <= value <= 1 for value in by_label.values()
-    )
-    if not valid:
-        raise CoreError("call.bad_threshold", value=threshold, labels=", ".join(labels))
+    if unknown := [label for label in by_label if label not in labels]:
+        raise CoreError("call.unknown_label", label=unknown[0], suggestion=suggest(unknown[0], labels))
+    for value in by_label.values():
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= 1:
+            raise CoreError("call.bad_threshold", value=value)
     return np.array([by_label.get(label, 2.0) for label in labels], np.float64)
 
 

@@ -84,10 +84,10 @@ def test_a_gate_that_is_not_there_is_refused_before_anything_is_written(corpus, 
 
 
 def test_evaluate_takes_gate_and_dtype(gated, data, tmp_path):
-    options = ("--gate", "on", "--dtype", "bfloat16", "--report", tmp_path)
+    options = ("--gate", "on", "--dtype", "bfloat16", "--report", tmp_path / "report")
     done = spanmarker("evaluate", "--model", gated, "--data", data, *options)
     assert done.returncode == 0, done.stderr
-    facts = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))["facts"]
+    facts = json.loads((tmp_path / "report" / "evaluation.json").read_text(encoding="utf-8"))["facts"]
     assert (facts["gate"], facts["dtype"]) == ("on from 0.5", "bfloat16")
     scored, _, total, _ = facts["scored_spans"].split()
     assert int(scored) < int(total)

@@ -118,10 +118,19 @@ def test_selection_without_and_with_thresholds():
     assert list(zip(rows.tolist(), labels.tolist(), strict=True)) == [(0, 2), (1, 2), (2, 2)]
 
 
-@pytest.mark.parametrize("threshold", [-0.1, 1.5, "high", True, {"X": 0.5}, {"A": 2}])
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, "high", True, {"A": 2}])
 def test_bad_thresholds(threshold):
     with pytest.raises(CoreError, match=r"call\.bad_threshold"):
         threshold_vector(threshold, ["O", "A", "B"])
+
+
+def test_a_label_that_the_model_lacks_is_named_with_the_one_meant():
+    labels = ["O", "person-actor", "location-island", "location-GPE"]
+    with pytest.raises(CoreError) as caught:
+        threshold_vector({"person-actor": 0.5, "LOC": 0.5}, labels)
+    assert caught.value.code == "call.unknown_label"
+    assert caught.value.values["label"] == "LOC"
+    assert caught.value.values["suggestion"].startswith("Did you mean location-GPE or")
 
 
 def test_unknown_decoder():
