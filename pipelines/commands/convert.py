@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import options_of, with_options
+from pipelines.commands.options import options_of, shown, with_options
+from spanmarker_core.shown import Panel
 
 
 def _options() -> list[inspect.Parameter]:
@@ -26,15 +27,22 @@ def _options() -> list[inspect.Parameter]:
 @with_options(_options)
 def convert(
     inputs: Annotated[
-        list[str], typer.Argument(help="Files, folders or patterns such as 'data/*.ann', local or fsspec URLs.")
+        list[str],
+        typer.Argument(metavar="PATH", help="Files, folders or patterns such as 'data/*.ann', local or fsspec URLs."),
     ],
-    to: Annotated[str, typer.Option(help="Format to write; docs/formats.md lists them.")],
-    output: Annotated[str, typer.Option(help="File to write, or folder for formats of several files.")],
-    from_: Annotated[str | None, typer.Option("--from", help="Format to read.  [default: by name and content]")] = None,
-    to_scheme: Annotated[str, typer.Option(help="Label scheme of tagged output.")] = "IOB2",
+    to: Annotated[str, shown(Panel.FILES, "FORMAT", "Format to write; docs/formats.md lists them.")],
+    output: Annotated[str, shown(Panel.FILES, "PATH", "File to write, or folder for formats of several files.")],
+    from_: Annotated[
+        str | None, shown(Panel.FILES, "FORMAT", "Format to read.  [default: by name and content]", "--from")
+    ] = None,
+    to_scheme: Annotated[str, shown(Panel.FILES, "SCHEME", "Label scheme of tagged output.")] = "IOB2",
     flatten: Annotated[
         str,
-        typer.Option(help="Overlapping entities, if the format is flat: refuse, or keep the longest or the first."),
+        shown(
+            Panel.FILES,
+            "refuse|longest|first",
+            "Overlapping entities, if the format is flat: refuse, or keep the longest or the first.",
+        ),
     ] = "refuse",
     **options: Any,
 ) -> None:
@@ -56,7 +64,7 @@ def convert(
     how = next((known for known in FLATTEN if known == flatten), None)
     if how is None:
         raise CoreError("call.unknown_option", option="--flatten", value=flatten, choices=", ".join(FLATTEN))
-    write = WriteOptions(check_tag_scheme(to_scheme), how, given.pop("language", "en"))
+    write = WriteOptions(check_tag_scheme(to_scheme, "--to-scheme"), how, given.pop("language", "en"))
     kept = run(inputs, output, to, ReadOptions(**given, flatten=how), write, from_)
     console = Console()
 

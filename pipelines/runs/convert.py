@@ -14,6 +14,7 @@ from pipelines.storage.outputs import writing
 from pipelines.storage.urls import is_local
 from spanmarker_core.data.blocks import damage_as_errors, opened, uncompressed_name
 from spanmarker_core.data.hf import is_dataset_folder
+from spanmarker_core.data.nearby import suggest_file
 from spanmarker_core.formats.detect import format_of, is_companion
 from spanmarker_core.formats.document import AnnotatedDocument
 from spanmarker_core.formats.flatten import Kept
@@ -78,7 +79,7 @@ def _documents(inputs: list[str], source_format: str | None, options: ReadOption
     except OSError as error:  # only of reading: errors of writing are not raised here
         raise PipelineError("input.not_readable", path=error.filename or path, reason=error) from error
     if not found:
-        raise PipelineError("input.no_match", patterns=", ".join(inputs))
+        raise PipelineError("input.no_match", patterns=", ".join(inputs), suggestion=suggest_file(inputs[0]))
 
 
 def _sources(inputs: list[str], source_format: str | None, options: ReadOptions) -> Iterator[tuple[Source, str]]:
