@@ -8,9 +8,17 @@ a message from its code:
     CoreError: [bundle.missing_file] bundle/ has no config.json. ...
 """
 
+import errno
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
+
+#: Reasons that systems state in other words than this program.
+_PLAIN = {
+    errno.EISDIR: "it is a folder, not a file",
+    errno.ENOENT: "no such file or folder",
+    errno.ENOTDIR: "a part of its path is a file, not a folder",
+}
 
 
 class CodedError(Exception):
@@ -21,11 +29,33 @@ class CodedError(Exception):
     def __init__(self, code: str, **values: object) -> None:
         self.code = code
         self.values = values
-        super().__init__(f"[{code}] {self.MESSAGES[code].format(**values)}")
+        super().__init__(f"[{code}] {self.text}")
+
+    @property
+    def text(self) -> str:
+        """The message without the code, as part of another one.
+
+        >>> CoreError("hub.failed", name="owner/name", reason=OSError(5, "Input/output error")).text
+        'the Hub request for owner/name failed: input/output error.'
+        """
+        return self.MESSAGES[self.code].format(**{name: plain(value) for name, value in self.values.items()})
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default passes the formatted message as the code, which breaks errors that cross processes.
         return _rebuild, (type(self), self.code, self.values)
+
+
+def plain(value: object) -> object:
+    """Return a value as a message shows it: an error as its reason, without codes and error numbers.
+
+    Args:
+        value: a value of a message.
+    """
+    if isinstance(value, CodedError):
+        return value.text.rstrip(".")
+    if isinstance(value, OSError) and value.strerror:
+        return _PLAIN.get(value.errno or 0) or f"{value.strerror[:1].lower()}{value.strerror[1:]}".rstrip(".")
+    return value
 
 
 def _rebuild(kind: type[CodedError], code: str, values: dict[str, object]) -> CodedError:
@@ -58,7 +88,7 @@ def wrap_errors(what: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and not _is_panic(error):
             raise
-        first = next(iter(str(error).strip().splitlines()), "")
+        first = next(iter(str(plain(error)).strip().splitlines()), "")
         reason = single_line(first, 300) or type(error).__name__  # transformers lists hundreds of model types
         raise UnusableError(f"{what} ({reason})") from error
 
@@ -133,6 +163,10 @@ class CoreError(CodedError):
         # bundles
         "bundle.not_found": "{path} is not a model bundle: it has no {file}. Pass a folder written by `spanmarker "
         "train` or `spanmarker import-checkpoint`.",
+        "bundle.is_encoder": "{path} is an encoder of transformers, not a model that finds entities. Train one "
+        "with it: spanmarker train --encoder {path} --train DATA --dev DATA --output FOLDER.",
+        "bundle.is_checkpoint": "{path} is a checkpoint of the span_marker library, not a model bundle. Import "
+        "it first: spanmarker import-checkpoint {path} FOLDER.",
         "bundle.missing_file": "{path} has no {file}, which its digests.json lists. Copy the whole bundle again.",
         "bundle.digest_mismatch": "{path}/{file} has SHA-256 {found}, but digests.json lists {expected}. "
         "The file was changed or damaged after the bundle was saved: copy the bundle again.",
@@ -201,6 +235,10 @@ class CoreError(CodedError):
         # devices
         "device.unknown": "{device!r} is not a device. Use --device cpu, cuda, cuda:1 (the second GPU) or auto.",
         "device.not_available": "device {device} is not available: {reason}. Use --device cpu, or fix the driver.",
+        "device.cpu_build": "device {device} is not available: this installation of torch is for CPUs only. Install "
+        "torch for GPUs (https://pytorch.org/get-started lists the command), or use --device cpu.",
+        "device.no_gpu": "device {device} is not available: torch finds {count} NVIDIA GPUs. Check nvidia-smi, or use "
+        "--device cpu.",
         "device.no_int8": "device {device} does not support models in int8: {reason}. Use --dtype float32, or "
         "--device cpu.",
         # languages
@@ -210,7 +248,7 @@ class CoreError(CodedError):
         "call.lengths_differ": "{what} has {found} items for {expected} sentences. Pass one item per sentence.",
         "call.bad_language": "{value} is not a known language. {similar} Pass a code of ISO 639, a language tag or an "
         "English name.",
-        "call.unknown_option": "{option} {value!r} is not supported. Choose one of {choices}.",
+        "call.unknown_option": "{option} {value!r} is not one of {choices}.",
         "call.out_of_range": "{problems}.",
         "call.not_a_list": "{call} expects a list of {items}, not {kind}. Wrap the value in a list.",
         "call.limit_without_context": "max_prev_context and max_next_context apply to context 'document' only. "
@@ -293,7 +331,7 @@ class CoreError(CodedError):
         "data.bad_record": "{path}, line {line}: {problem}.",
         "data.bad_row": "{path}, row {row} (from 0): {problem}.",
         "data.bad_dataset": "{path}: {problem}.",
-        "data.not_found": "{path} does not exist. Correct the path.",
+        "data.not_found": "{path} does not exist.{suggestion}",
         "data.unknown_format": "{path} is not annotated data in a known format (docs/formats.md). Rename it with the "
         "ending of its format, such as .jsonl, .parquet or .conll, or convert it: spanmarker convert --from FORMAT.",
         "data.scheme_needed": (

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Data, Device, Model, Scheme, options_of, with_options
+from pipelines.commands.options import Data, Device, Model, Scheme, options_of, shown, with_options
+from spanmarker_core.shown import Panel
 
 
 def _options() -> list[inspect.Parameter]:
@@ -22,26 +23,35 @@ def evaluate(
     scheme: Scheme = None,
     report: Annotated[
         str | None,
-        typer.Option(help="Folder for evaluation.html, evaluation.md, evaluation.json and the predictions."),
+        shown(Panel.FILES, "FOLDER", "Folder for evaluation.html, evaluation.md, evaluation.json and the predictions."),
     ] = None,
     train: Annotated[
         str | None,
-        typer.Option(
-            help="Training data of the model; --report uses it to separate seen from unseen entities and words."
+        shown(
+            Panel.FILES,
+            "DATA",
+            "Training data of the model; --report uses it to separate seen from unseen entities and words.",
         ),
     ] = None,
     decoder: Annotated[
-        str | None, typer.Option(help="flat.v1, nested.v1 or all.v1.  [default: as stored in the model]")
+        str | None, shown(Panel.MODEL, "NAME", "flat.v1, nested.v1 or all.v1.  [default: as stored in the model]")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Minimum score, 0 to 1.  [default: as stored in the model]")
+        float | None,
+        shown(Panel.MODEL, "SCORE", "Minimum score, 0 to 1.  [default: as stored in the model]", min=0, max=1),
     ] = None,
     gate: Annotated[
         str,
-        typer.Option(help="Score only spans that pass the gate: auto (as trained), on (always) or off (never)."),
+        shown(
+            Panel.MODEL,
+            "auto|on|off",
+            "Score only spans that pass the gate: auto (as trained), on (always) or off (never).",
+        ),
     ] = "auto",
     device: Device = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32; bfloat16 or int8, which change scores.")] = "float32",
+    dtype: Annotated[
+        str, shown(Panel.SPEED, "float32|bfloat16|int8", "float32; bfloat16 or int8, which change scores.")
+    ] = "float32",
     **options: Any,
 ) -> None:
     """Score a model: precision, recall and F1 over all gold entities, micro, macro and per label."""

@@ -9,11 +9,12 @@ def import_checkpoint(
     source: Annotated[
         str,
         typer.Argument(
+            metavar="SOURCE",
             help="Folder saved by the span_marker library, or a repository of the Hub, owner/name or "
-            "owner/name@revision."
+            "owner/name@revision.",
         ),
     ],
-    output: Annotated[str, typer.Argument(help="Folder for the bundle; must be empty or not exist.")],
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="Folder for the bundle; must be empty or not exist.")],
 ) -> None:
     """Convert a span_marker checkpoint to a bundle. Runs no code from it."""
     from rich.console import Console

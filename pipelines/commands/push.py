@@ -4,20 +4,29 @@ from typing import Annotated
 
 import typer
 
+from pipelines.commands.options import shown
+from spanmarker_core.shown import Panel
+
 
 def push(
-    bundle: Annotated[str, typer.Argument(help="Folder of the bundle.")],
+    bundle: Annotated[str, typer.Argument(metavar="BUNDLE", help="Folder of the bundle.")],
     repository: Annotated[
-        str, typer.Argument(help="Repository of the Hub, owner/name; it is created if it does not exist.")
+        str,
+        typer.Argument(
+            metavar="OWNER/NAME", help="Repository of the Hub, owner/name; it is created if it does not exist."
+        ),
     ],
     private: Annotated[
         bool | None,
-        typer.Option("--private/--public", help="Visibility of a new repository.  [default: the owner's default]"),
+        shown(
+            Panel.MODEL, None, "Visibility of a new repository.  [default: the owner's default]", "--private/--public"
+        ),
     ] = None,
     branch: Annotated[
-        str | None, typer.Option(help="Branch, which is created if it does not exist.  [default: main]")
+        str | None,
+        shown(Panel.MODEL, "BRANCH", "Branch, which is created if it does not exist.  [default: main]"),
     ] = None,
-    message: Annotated[str, typer.Option(help="Message of the commit.")] = "Upload span-marker bundle",
+    message: Annotated[str, shown(Panel.MODEL, "TEXT", "Message of the commit.")] = "Upload span-marker bundle",
 ) -> None:
     """Upload a bundle with its card to the Hugging Face Hub, and print its address and the commit.
 

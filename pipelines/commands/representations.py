@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
-from pipelines.commands.options import Data, Device, Model, Scheme
+from pipelines.commands.options import Data, Device, Model, Scheme, shown
+from spanmarker_core.shown import Panel
 
 
 def representations(
@@ -12,13 +11,16 @@ def representations(
     data: Data,
     scheme: Scheme = None,
     report: Annotated[
-        str | None, typer.Option(help="Folder for representations.html, representations.md and representations.json.")
+        str | None,
+        shown(Panel.FILES, "FOLDER", "Folder for representations.html, representations.md and representations.json."),
     ] = None,
     spans: Annotated[
-        int, typer.Option(min=1, help="Maximum number of spans per class; the sample is always the same.")
+        int, shown(Panel.FILES, "N", "Maximum number of spans per class; the sample is always the same.", min=1)
     ] = 100,
     device: Device = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32; bfloat16 or int8, which change representations.")] = "float32",
+    dtype: Annotated[
+        str, shown(Panel.SPEED, "float32|bfloat16|int8", "float32; bfloat16 or int8, which change representations.")
+    ] = "float32",
 ) -> None:
     """Analyse a model's span representations: norms and cosines by class and by overlap, and a scatter plot."""
     from contextlib import nullcontext

@@ -12,6 +12,7 @@ from pydantic import ByteSize, Field, field_validator
 
 from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
+from pipelines.jobs.problems import not_one_of
 from pipelines.jobs.reject_limit import MaxRejects
 from pipelines.jobs.shared import DocumentColumns, InputFormat
 from pipelines.processes.children import cores
@@ -21,11 +22,13 @@ from pipelines.task import DEFAULT_ID, Columns, Task
 from spanmarker_core.bundle.reader import BundleInfo
 from spanmarker_core.bundle.repositories import find_bundle, repository_of
 from spanmarker_core.default_model import bundled_model_path
+from spanmarker_core.shown import Panel, Shown
 from spanmarker_core.text.detection import DETECTOR
 from spanmarker_core.text.sentences import SentenceBreaks
 
 Inputs = Annotated[
     list[str],
+    Shown(Panel.FILES, "PATH"),
     Field(
         description="Files, folders or patterns such as 'docs/*.parquet', local or fsspec URLs; - is standard input: "
         "JSON lines, or what --format says. More paths may follow; can be repeated."
@@ -40,36 +43,56 @@ class ShardJob(DocumentColumns):
     verb: ClassVar[str]
 
     input: Inputs = Field([])
-    output: str = Field(min_length=1, description="Folder for the rows, local or an fsspec URL.")
-    engine: str = Field("local", description="Where shards are processed: local, dask or beam.")
-    workers: int = Field(1, ge=1, description="Worker processes, each with one model.")
-    threads: int = Field(0, ge=0, description="CPU threads per worker.  [default: the cores divided by the workers]")
-    scheduler: str | None = Field(
+    output: Annotated[str, Shown(Panel.FILES, "FOLDER")] = Field(
+        min_length=1, description="Folder for the rows, local or an fsspec URL."
+    )
+    engine: Annotated[str, Shown(Panel.CLUSTER, "local|dask|beam")] = Field(
+        "local", description="Where shards are processed: local, dask or beam."
+    )
+    workers: Annotated[int, Shown(Panel.SPEED, "N")] = Field(
+        1, ge=1, description="Worker processes, each with one model."
+    )
+    threads: Annotated[int, Shown(Panel.SPEED, "N")] = Field(
+        0, ge=0, description="CPU threads per worker.  [default: the cores divided by the workers]"
+    )
+    scheduler: Annotated[str | None, Shown(Panel.CLUSTER, "ADDRESS")] = Field(
         None,
         description="Dask: address of a scheduler, tcp://HOST:PORT.  [default: a cluster on this machine]",
     )
-    resources: dict[str, float] = Field(
+    resources: Annotated[dict[str, float], Shown(Panel.CLUSTER, "NAME=AMOUNT")] = Field(
         {}, description="Dask: tag only on workers with this resource, such as GPU=1. Can be repeated."
     )
-    beam_options: list[str] = Field([], description="Beam: options for Beam itself, such as --runner=FlinkRunner.")
-    storage_option: list[str] = Field(
+    beam_options: Annotated[list[str], Shown(Panel.CLUSTER, "OPTION")] = Field(
+        [], description="Beam: options for Beam itself, such as --runner=FlinkRunner."
+    )
+    storage_option: Annotated[list[str], Shown(Panel.FILES, "KEY=VALUE")] = Field(
         [], description="KEY=VALUE or PROTOCOL.KEY=VALUE for the object store's library. Can be repeated."
     )
-    max_shard_bytes: int = Field(4 << 20, ge=1, description="Approximate size of a shard, in bytes of text.")
-    shard_timeout: float = Field(
+    max_shard_bytes: Annotated[int, Shown(Panel.SPEED, "BYTES")] = Field(
+        4 << 20, ge=1, description="Approximate size of a shard, in bytes of text."
+    )
+    shard_timeout: Annotated[float, Shown(Panel.RELIABILITY, "SECONDS")] = Field(
         0,
         ge=0,
         description="Time limit per shard in seconds; a worker that exceeds it is replaced.  [default: none]",
     )
-    worker_memory: ByteSize = Field(
+    worker_memory: Annotated[ByteSize, Shown(Panel.RELIABILITY, "SIZE")] = Field(
         ByteSize(0),
         ge=0,
         description="Memory limit per worker, such as 4GB; a worker that exceeds it is replaced.  [default: none]",
     )
-    prune: bool = Field(False, description="Remove rows of inputs that no longer exist.")
-    force: bool = Field(False, description="Start from scratch, even if the output belongs to another job.")
-    metrics: str | None = Field(None, description="File for metrics in the Prometheus text format.")
-    log_json: str | None = Field(None, description="File for the log, one JSON object per line; - is standard error.")
+    prune: Annotated[bool, Shown(Panel.RELIABILITY)] = Field(
+        False, description="Remove rows of inputs that no longer exist."
+    )
+    force: Annotated[bool, Shown(Panel.RELIABILITY)] = Field(
+        False, description="Start from scratch, even if the output belongs to another job."
+    )
+    metrics: Annotated[str | None, Shown(Panel.OBSERVABILITY, "FILE")] = Field(
+        None, description="File for metrics in the Prometheus text format."
+    )
+    log_json: Annotated[str | None, Shown(Panel.OBSERVABILITY, "FILE")] = Field(
+        None, description="File for the log, one JSON object per line; - is standard error."
+    )
 
     @field_validator("input", "beam_options", "storage_option", mode="before")
     @classmethod
@@ -91,7 +114,7 @@ class ShardJob(DocumentColumns):
     @classmethod
     def _known_engine(cls, value: str) -> str:
         if value not in ENGINES:
-            raise ValueError(f"{value!r} is not one of {', '.join(ENGINES)}")
+            raise ValueError(not_one_of(value, ENGINES))
         return value
 
     def conflicts(self) -> list[str]:
@@ -100,11 +123,10 @@ class ShardJob(DocumentColumns):
         others = {"dask": ("scheduler", "resources"), "beam": ("beam_options",)}
         for engine, names in others.items():
             if self.engine != engine and (given := [name for name in names if getattr(self, name)]):
-                problems.append(
-                    f"{', '.join(given)} applies to engine {engine!r} only, but this job uses {self.engine!r}"
-                )
+                options = ", ".join("options after --" if name == "beam_options" else f"--{name}" for name in given)
+                problems.append(f"{options}: only for --engine {engine}, but this job has --engine {self.engine}")
         if self.scheduler and "workers" in self.model_fields_set:
-            problems.append("workers applies to a cluster on this machine only, but scheduler selects another cluster")
+            problems.append("--workers is for a cluster on this machine, and --scheduler names another: remove one")
         return problems
 
     @property
@@ -175,34 +197,34 @@ class CorpusJob(ShardJob):
 
     detects = True
 
-    model: str = Field(
+    model: Annotated[str, Shown(Panel.MODEL, "MODEL")] = Field(
         "",
         description="Model: the folder of a bundle, or a repository of the Hub, owner/name or owner/name@revision.  "
         "[default: the bundled model]",
     )
     format: InputFormat = None
-    keep_columns: list[str] = Field(
+    keep_columns: Annotated[list[str], Shown(Panel.FILES, "NAMES")] = Field(
         [],
         description="Columns of the input to copy to the table documents, separated by commas: names, paths such as "
         "meta.url, keys of Hive partitions such as year=2024/, NAME=NEW_NAME, or all.",
     )
-    language: str = Field(
+    language: Annotated[str, Shown(Panel.FILES, "CODE")] = Field(
         "en",
         description="Language of the texts, for the sentence splitter: a code such as de, or its English name; auto "
         "detects it in each document.",
     )
-    language_column: str | None = Field(
+    language_column: Annotated[str | None, Shown(Panel.FILES, "NAME")] = Field(
         None,
         min_length=1,
         description="Column or JSON key of the language of each document. --language applies where that is missing or "
         "unknown.",
     )
-    sentence_breaks: SentenceBreaks = Field(
+    sentence_breaks: Annotated[SentenceBreaks, Shown(Panel.FILES)] = Field(
         "auto",
         description="Where a sentence may end: auto ignores single line ends, as in wrapped prose; lines ends one "
         "at each line end, as for lists.",
     )
-    max_rejects: str | None = Field(
+    max_rejects: Annotated[str | None, Shown(Panel.RELIABILITY, "N|N%")] = Field(
         None,
         description="Maximum number or share of rejected documents, such as 100 or 1%; if exceeded, the run fails "
         "(exit code 4).  [default: fail if all are rejected]",
@@ -222,7 +244,7 @@ class CorpusJob(ShardJob):
             return given
         names = [name.strip() for each in given for name in each.split(",")]
         if "" in names or any(name.startswith("=") or name.endswith("=") for name in names):
-            raise ValueError("a name is empty")
+            raise ValueError("a name is empty; separate names by single commas, as in title,url")
         return list(dict.fromkeys(names))
 
     @property

@@ -137,7 +137,7 @@ def check_model(model: "Tagger", task: TagTask) -> None:
     )
     try:
         samples = pack(split(documents, "en"), model.packer, model.config.context)
-        tag(samples, model, task.decoder, task.threshold)
+        tag(samples, model, task.decoder, task.thresholds)
     except CodedError:
         raise
     except Exception as error:

@@ -165,13 +165,13 @@ def download(repository: str, revision: str, files: tuple[str, ...], access: Acc
         CoreError: `hub.no_repository`, `hub.no_revision`, `hub.not_cached`, `hub.not_reached`, `hub.failed`.
     """
     from huggingface_hub import constants, snapshot_download
-    from huggingface_hub.utils import tqdm
+    from huggingface_hub.utils.tqdm import tqdm
 
-    class Bar(tqdm):  # type: ignore[misc,type-arg]  # of a library without types
+    class Bar(tqdm):
         """A bar on terminals only."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **{**options, "disable": options.get("disable") or None})
+            super().__init__(*arguments, **{**options, "disable": options.get("disable") or None})  # type: ignore[no-untyped-call]
 
     cache = str(access.cache_dir or constants.HF_HUB_CACHE)
     known = _commits.get((cache, repository, revision, files))

@@ -103,7 +103,7 @@ class Tagger(Scorer):
         return [label for label in self.config.labels if label != self.config.outside]
 
     @overload
-    def tag_text(
+    def tag_text(  # type: ignore[overload-overlap]  # A string is a sequence of strings too.
         self,
         texts: str,
         *,

@@ -136,7 +136,7 @@ def test_evaluate_says_at_once_that_it_cannot_write(tiny_bundle, data, tmp_path)
     other = tmp_path / "other.jsonl"
     other.write_text("{}")
     done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data, "--report", other)
-    assert done.returncode == 3
+    assert done.returncode == 1
     assert done.stderr.startswith("spanmarker: [output.not_writable]")
     assert other.read_text(encoding="utf-8") == "{}"
 
@@ -199,7 +199,7 @@ def test_train_reports_every_error_of_its_job(tmp_path):
     done = spanmarker("train", "--train", "x", "--epochs", 0, "--context", "corpus", "--output", tmp_path / "b")
     assert done.returncode == 1
     for name in ("dev", "encoder", "epochs", "context"):
-        assert f"  --{name}: " in done.stderr
+        assert f"  --{name}" in done.stderr
     assert "Traceback" not in done.stderr
 
 
