@@ -23,6 +23,7 @@ class Shard:
         n_bytes: size of the range in bytes, for progress only: uncompressed for Parquet, else as stored.
         content: identity of the bytes in the range; empty if the file could not even be opened.
         reason: unreadable only: the reason.
+        cut_bytes: the size in bytes at which its file or folder was cut; 0 is that of earlier versions, 4 MiB.
     """
 
     name: str
@@ -34,3 +35,4 @@ class Shard:
     n_bytes: int
     content: str
     reason: str = ""
+    cut_bytes: int = 0
