@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import options_of, with_options
+from pipelines.commands.options import Quiet, options_of, with_options
 
 
 def _options() -> list[inspect.Parameter]:
@@ -36,6 +36,7 @@ def convert(
         str,
         typer.Option(help="Overlapping entities, if the format is flat: refuse, or keep the longest or the first."),
     ] = "refuse",
+    quiet: Quiet = False,
     **options: Any,
 ) -> None:
     """Convert annotated data between formats, such as brat to JSON lines for spanmarker train.
@@ -46,9 +47,11 @@ def convert(
     from rich.console import Console
 
     from pipelines.runs.convert import convert as run
+    from pipelines.runs.progress import Display
     from pipelines.storage import use_options
     from spanmarker_core.errors import CoreError
     from spanmarker_core.formats.options import FLATTEN, ReadOptions, WriteOptions
+    from spanmarker_core.text.counted import counted
     from spanmarker_core.text.tag_schemes import check_tag_scheme
 
     given = {name: value for name, value in options.items() if value is not None}
@@ -57,12 +60,9 @@ def convert(
     if how is None:
         raise CoreError("call.unknown_option", option="--flatten", value=flatten, choices=", ".join(FLATTEN))
     write = WriteOptions(check_tag_scheme(to_scheme), how, given.pop("language", "en"))
-    kept = run(inputs, output, to, ReadOptions(**given, flatten=how), write, from_)
-    console = Console()
-
-    def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    say(f"{output}: {kept.documents:,} documents with {kept.entities:,} entities")
+    with Display(Console(quiet=quiet)) as display:
+        kept = run(inputs, output, to, ReadOptions(**given, flatten=how), write, from_, display)
+    say, found = display.say, counted(kept.entities, "entity", "entities")
+    say(f"{output}: {counted(kept.documents, 'document')} with {found}")
     for line in kept.losses():
         say(line)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import options_of, with_options
+from pipelines.commands.options import Quiet, options_of, with_options
 
 
 def _options() -> list[inspect.Parameter]:
@@ -44,6 +44,7 @@ def export(
     model: Annotated[
         str | None, typer.Option(help="Model bundle of the run, if its words are those of its tokenizer.")
     ] = None,
+    quiet: Quiet = False,
     **options: Any,
 ) -> None:
     """Export the documents and entities of an output to the format of another tool.
@@ -54,9 +55,11 @@ def export(
 
     from pipelines.export.export import Selection
     from pipelines.export.export import export as run
+    from pipelines.runs.progress import Display
     from pipelines.storage import use_options
     from spanmarker_core.errors import CoreError
     from spanmarker_core.formats.options import FLATTEN, WriteOptions
+    from spanmarker_core.text.counted import counted
     from spanmarker_core.text.tag_schemes import check_tag_scheme
 
     use_options(options["storage_option"] or [])
@@ -64,31 +67,30 @@ def export(
     if how is None:
         raise CoreError("call.unknown_option", option="--flatten", value=flatten, choices=", ".join(FLATTEN))
     ids = None if document is None and document_file is None else frozenset([*(document or []), *_ids(document_file)])
-    done = run(
-        output,
-        to,
-        destination,
-        Selection(tuple(label or ()), min_score, ids, limit),
-        WriteOptions(check_tag_scheme(scheme), how),
-        one_file=one_file,
-        skip_missing=skip_missing,
-        force=force,
-        model=model,
-    )
-    kept, console = done.kept, Console()
-
-    def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    say(f"{destination}: {kept.documents:,} documents with {kept.entities:,} entities")
+    with Display(Console(quiet=quiet)) as display:
+        done = run(
+            output,
+            to,
+            destination,
+            Selection(tuple(label or ()), min_score, ids, limit),
+            WriteOptions(check_tag_scheme(scheme), how),
+            one_file=one_file,
+            skip_missing=skip_missing,
+            force=force,
+            model=model,
+            progress=display,
+        )
+    kept, say = done.kept, display.say
+    found = counted(kept.entities, "entity", "entities")
+    say(f"{destination}: {counted(kept.documents, 'document')} with {found}")
     if kept.labels:
         say("By label: " + ", ".join(f"{name} {count:,}" for name, count in kept.labels.most_common()))
     for line in kept.losses():
         say(line)
     if done.rejected:
-        say(f"Left out: {done.rejected:,} rejected documents")
+        say(f"Left out: {counted(done.rejected, 'rejected document')}")
     for reason, count in done.missing.items():
-        say(f"Left out: {count:,} documents ({_MISSING[reason]})")
+        say(f"Left out: {counted(count, 'document')} ({_MISSING[reason]})")
 
 
 _MISSING = {

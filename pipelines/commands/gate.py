@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from pipelines.commands.options import Job, JobCommand, options_of, with_options, with_words, words_after
+from pipelines.commands.options import Job, JobCommand, Quiet, options_of, with_options, with_words, words_after
 
 gate = typer.Typer(
     help="Gates: filters that discard unlikely spans early and make tagging faster.",
@@ -27,7 +27,7 @@ def _options() -> list[inspect.Parameter]:
 
 @gate.command(cls=JobCommand, context_settings={"allow_extra_args": True})
 @with_options(_options)
-def fit(context: typer.Context, job: Job = None, **options: Any) -> None:
+def fit(context: typer.Context, job: Job = None, quiet: Quiet = False, **options: Any) -> None:
     """Fit a gate to a model, using the entities that the model finds in unlabelled text.
 
     The model itself does not change. Its results change only where the gate is switched on.
@@ -46,4 +46,4 @@ def fit(context: typer.Context, job: Job = None, **options: Any) -> None:
 
     from pipelines.runs.fit_gate import run_gate_fit
 
-    run_gate_fit(checked, Console())
+    run_gate_fit(checked, Console(quiet=quiet))

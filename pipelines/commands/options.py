@@ -18,6 +18,8 @@ Job = Annotated[
 Model = Annotated[str, typer.Option(help="Model bundle.")]
 Data = Annotated[str, typer.Option(help="Annotated data in any format of docs/formats.md.")]
 Scheme = Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show neither progress nor messages, except errors.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also show the device and the settings of the workers.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 _AFTER = "spanmarker.after"  # key of the words after --
 Command = TypeVar("Command", bound=Callable[..., None])

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Job, options_of, with_options, with_words, words_after
+from pipelines.commands.options import Job, Quiet, Verbose, options_of, with_options, with_words, words_after
 
 
 def _options() -> list[inspect.Parameter]:
@@ -34,6 +34,8 @@ def prepare(
         bool | None, typer.Option("--annotated", help="Prepare annotated data for training with --encoder.")
     ] = None,
     job: Job = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     **options: Any,
 ) -> None:
     """Read, split and pack documents, so that machines with a GPU only have to tag: spanmarker tag --samples OUTPUT.
@@ -61,4 +63,4 @@ def prepare(
 
     from pipelines.runs.run import run_job
 
-    run_job(checked, Console())
+    run_job(checked, Console(quiet=quiet), verbose)

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from pipelines.commands.options import Job, options_of, with_options, with_words, words_after
+from pipelines.commands.options import Job, Quiet, Verbose, options_of, with_options, with_words, words_after
 
 
 def _options() -> list[inspect.Parameter]:
@@ -15,7 +15,9 @@ def _options() -> list[inspect.Parameter]:
 
 
 @with_options(_options)
-def tag(context: typer.Context, job: Job = None, **options: Any) -> None:
+def tag(
+    context: typer.Context, job: Job = None, quiet: Quiet = False, verbose: Verbose = False, **options: Any
+) -> None:
     """Tag documents with named entities and write them as Parquet.
 
     Running the same command again processes only what is missing: after a crash, or for new or changed files.
@@ -32,4 +34,4 @@ def tag(context: typer.Context, job: Job = None, **options: Any) -> None:
 
     from pipelines.runs.run import run_job
 
-    run_job(checked, Console())
+    run_job(checked, Console(quiet=quiet), verbose)

@@ -18,7 +18,9 @@ from spanmarker_core.formats.detect import format_of, is_companion
 from spanmarker_core.formats.document import AnnotatedDocument
 from spanmarker_core.formats.flatten import Kept
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
-from spanmarker_core.formats.registry import FORMATS, format_called, read_documents, write_documents
+from spanmarker_core.formats.registry import FORMATS, Format, format_called, read_documents, write_documents
+from spanmarker_core.progress import SILENT, Progress
+from spanmarker_core.text.counted import counted
 
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -30,6 +32,7 @@ def convert(
     read: ReadOptions,
     write: WriteOptions,
     source_format: str | None = None,
+    progress: Progress = SILENT,
 ) -> Kept:
     """Convert annotated documents, as a stream.
 
@@ -40,6 +43,7 @@ def convert(
         read: options of the readers.
         write: options of the writer.
         source_format: name of the format to read; None to recognise that of each file.
+        progress: receives the bytes of the files that are read.
 
     Returns:
         What was written and what was left out.
@@ -51,38 +55,89 @@ def convert(
     target = format_called(to, written=True)
     if source_format is not None:
         format_called(source_format)
-    documents = _documents(inputs, source_format, read)
-    if not target.folder:
-        refuse_overwrite("--output", output, inputs)
-        with publish(output) as file, writing(output):
-            kept = write_documents(documents, to, file, write)
-    else:
-        refuse_inputs("--output", output, ("x",), inputs)
-        fs, path = resolve(output)
-        if next(listing(fs, path), None) is not None:
-            raise PipelineError("output.would_replace", option="--output", path=output)
-        files = NewFiles(output)
-        with files.all_or_none():
-            kept = write_documents(documents, to, files.opened, write)
+    reading = _Reading(progress)
+    documents = _documents(inputs, source_format, read, reading)
+    with progress.phase("looking for inputs"):
+        total = _size(inputs)
+    with progress.phase("converting", total, "bytes"):
+        kept = _written(documents, inputs, output, target, write)
     kept.left_out.update(read.left_out)
     return kept
 
 
-def _documents(inputs: list[str], source_format: str | None, options: ReadOptions) -> Iterator[AnnotatedDocument]:
+def _written(
+    documents: Iterator[AnnotatedDocument], inputs: list[str], output: str, target: Format, write: WriteOptions
+) -> Kept:
+    if not target.folder:
+        refuse_overwrite("--output", output, inputs)
+        with publish(output) as file, writing(output):
+            return write_documents(documents, target.name, file, write)
+    refuse_inputs("--output", output, ("x",), inputs)
+    fs, path = resolve(output)
+    if next(listing(fs, path), None) is not None:
+        raise PipelineError("output.would_replace", option="--output", path=output)
+    files = NewFiles(output)
+    with files.all_or_none():
+        return write_documents(documents, target.name, files.opened, write)
+
+
+def _size(inputs: list[str]) -> int | None:
+    """Return the size of all inputs in bytes; None if they cannot be listed, which reading them reports."""
+    try:
+        return sum(match.size for pattern in patterns_of(inputs) for match, _ in _matches(pattern))
+    except OSError:
+        return None
+
+
+class _Reading:
+    """Tells how far the files are read, by the position in the one that was opened last."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._file: BinaryIO | None = None
+        self._position = self._documents = 0
+
+    def open(self, path: str) -> BinaryIO:
+        self._file, self._position = open_input(path), 0
+        return opened(self._file, path)
+
+    def read_one(self) -> None:
+        self._documents += 1
+        position = self._position
+        if self._file is not None and not self._file.closed:
+            self._position = self._file.tell()
+        self._progress.advance(max(self._position - position, 0), counted(self._documents, "document"))
+
+    def read_all(self, n_bytes: int) -> None:
+        self._progress.advance(max(n_bytes - self._position, 0))
+        self._position = 0
+
+
+def _documents(
+    inputs: list[str], source_format: str | None, options: ReadOptions, reading: _Reading
+) -> Iterator[AnnotatedDocument]:
     found, path = False, ", ".join(inputs)
     try:
-        for source, name in _sources(inputs, source_format, options):
+        for source, name, n_bytes in _sources(inputs, source_format, options, reading):
             found, path = True, source.path
             with damage_as_errors(path):
-                yield from read_documents(source, name, options)
+                for document in read_documents(source, name, options):
+                    reading.read_one()
+                    yield document
+            reading.read_all(n_bytes)
     except OSError as error:  # only of reading: errors of writing are not raised here
         raise PipelineError("input.not_readable", path=error.filename or path, reason=error) from error
     if not found:
         raise PipelineError("input.no_match", patterns=", ".join(inputs))
 
 
-def _sources(inputs: list[str], source_format: str | None, options: ReadOptions) -> Iterator[tuple[Source, str]]:
-    """Yield each input with its format. The files of a folder or pattern are those with an ending of their format."""
+def _sources(
+    inputs: list[str], source_format: str | None, options: ReadOptions, reading: _Reading
+) -> Iterator[tuple[Source, str, int]]:
+    """Yield each input with its format and its size in bytes.
+
+    The files of a folder or pattern are those with an ending of their format.
+    """
     seen: set[str] = set()
     for pattern in patterns_of(inputs):
         for match, folder in _matches(pattern):
@@ -90,14 +145,14 @@ def _sources(inputs: list[str], source_format: str | None, options: ReadOptions)
                 continue
             seen.add(match.real)
             if match.kind == "directory":
-                yield Source(match.path, _open, _name(match.path, folder)), "datasets"
+                yield Source(match.path, reading.open, _name(match.path, folder)), "datasets", match.size
                 continue
             in_folder = folder != pattern.folder
             if (in_folder or not pattern.literal) and not _fits(match.path, source_format, in_folder):
                 continue
-            source = Source(match.path, _open, _name(match.path, folder))
+            source = Source(match.path, reading.open, _name(match.path, folder))
             with damage_as_errors(match.path):
-                yield source, source_format or format_of(source, options)
+                yield source, source_format or format_of(source, options), match.size
 
 
 def _matches(pattern: Pattern) -> Iterable[tuple[Match, str]]:
@@ -136,7 +191,3 @@ def _name(path: str, folder: str) -> str:
     for ending in (ending for each in FORMATS.values() for ending in each.endings):
         name = name.removesuffix(ending)
     return name
-
-
-def _open(path: str) -> BinaryIO:
-    return opened(open_input(path), path)
