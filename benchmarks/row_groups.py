@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from fsspec.implementations.memory import MemoryFile
 
 from pipelines.planning.documents import plan_shards
+from pipelines.planning.shard_sizes import ShardSizes
 from pipelines.stages.read import read
 from pipelines.storage.fingerprint import content_now
 from pipelines.task import Columns
@@ -44,7 +45,7 @@ def read_all(url: str) -> tuple[int, int]:
     Args:
         url: the file.
     """
-    options = {"output": "/nowhere", "columns": COLUMNS, "max_shard_bytes": 4 << 20, "job_digest": "j"}
+    options = {"output": "/nowhere", "columns": COLUMNS, "shard_sizes": ShardSizes(4 << 20), "job_digest": "j"}
     shards = list(plan_shards([url], **options))
     documents = 0
     for shard in shards:

@@ -1,6 +1,7 @@
 """The `spanmarker` command. `pipelines.errors` lists its exit codes."""
 
 import io
+import shlex
 import signal
 import sys
 import warnings
@@ -98,7 +99,10 @@ def main() -> None:
     try:
         app(prog_name="spanmarker")
     except SystemExit as end:  # typer turns every KeyboardInterrupt into this
-        if isinstance(end.__context__, BaseException) and isinstance(end.__context__.__cause__, Terminated):
+        cause = end.__context__.__cause__ if isinstance(end.__context__, BaseException) else None
+        if isinstance(cause, KeyboardInterrupt):
+            print(f"spanmarker: {_interruption(cause, sys.argv[1:])}", file=sys.stderr)
+        if isinstance(cause, Terminated):
             sys.exit(EXIT_TERMINATED)
         raise
     except CodedError as error:
@@ -113,6 +117,38 @@ def main() -> None:
     finally:
         signal.signal(signal.SIGTERM, before)
         warnings.formatwarning = format_before
+
+
+def _interruption(error: KeyboardInterrupt, words: list[str]) -> str:
+    """Return what an interruption costs, and the command that continues.
+
+    Args:
+        error: the interruption; its notes say what is kept.
+        words: words of the command line.
+    """
+    by = "stopped by SIGTERM" if isinstance(error, Terminated) else "interrupted by Ctrl-C"
+    notes = getattr(error, "__notes__", [])
+    then = "To continue, run the same command" if notes else "Nothing is kept. To start over, run the same command"
+    command = shlex.join(["spanmarker", *_without_secrets(words)])
+    return f"{' '.join([f'{by}.', *notes])} {then}:\n  {command}"
+
+
+def _without_secrets(words: list[str]) -> list[str]:
+    """Return the words of a command line, without the values of options that may be secrets.
+
+    >>> _without_secrets(["tag", "--storage-option", "secret=x", "--storage-option=key=y", "--", "--password=z"])
+    ['tag', '--storage-option', 'secret=…', '--storage-option=key=…', '--', '--password=…']
+    """
+    shown: list[str] = []
+    for word in words:
+        option = "--storage-option="
+        if "--" in shown or (shown and shown[-1] == "--storage-option"):
+            name, equals, _ = word.partition("=")
+            word = f"{name}=…" if equals else name
+        elif word.startswith(option):
+            word = f"{option}{word.removeprefix(option).partition('=')[0]}=…"
+        shown.append(word)
+    return shown
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:

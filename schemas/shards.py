@@ -25,6 +25,7 @@ class Shard:
         content: identity of the bytes in the range; empty if the file could not even be opened.
         reason: unreadable only: the reason.
         limit: number of documents after which the shard ends; 0 for none.
+        cut_bytes: the size in bytes at which its file or folder was cut; 0 is that of earlier versions, 4 MiB.
     """
 
     name: str
@@ -37,3 +38,4 @@ class Shard:
     content: str
     reason: str = ""
     limit: int = 0
+    cut_bytes: int = 0

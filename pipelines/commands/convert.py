@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Flatten, options_of, shown, with_options
+from pipelines.commands.options import Flatten, Quiet, options_of, shown, with_options
 from spanmarker_core.shown import Panel
 
 
@@ -44,6 +44,7 @@ def convert(
     ] = None,
     to_scheme: Annotated[str, shown(Panel.FILES, "SCHEME", "Label scheme of tagged output.")] = "IOB2",
     flatten: Flatten = "refuse",
+    quiet: Quiet = False,
     **options: Any,
 ) -> None:
     """Convert annotated data between formats, such as brat to JSON lines for spanmarker train.
@@ -53,16 +54,18 @@ def convert(
     """
     from rich.console import Console
 
-    from pipelines.report.printed import print_plain
     from pipelines.runs.convert import convert as run
+    from pipelines.runs.progress import Display
     from pipelines.storage import use_options
     from spanmarker_core.formats.options import ReadOptions, WriteOptions, check_flatten
+    from spanmarker_core.text.counted import counted
     from spanmarker_core.text.tag_schemes import check_tag_scheme
 
     given = {name: value for name, value in options.items() if value is not None}
     use_options(given.pop("storage_option", []))
     how = check_flatten(flatten)
     write = WriteOptions(check_tag_scheme(to_scheme, "--to-scheme"), how, given.pop("language", "en"))
-    kept = run(inputs, output, to, ReadOptions(**given, flatten=how), write, from_)
-    lines = [f"{output}: {kept.documents:,} documents with {kept.entities:,} entities", *kept.losses()]
-    print_plain(Console(), "\n".join(lines))
+    with Display(Console(quiet=quiet)) as display:
+        kept = run(inputs, output, to, ReadOptions(**given, flatten=how), write, from_, display)
+    found = counted(kept.entities, "entity", "entities")
+    display.say("\n".join([f"{output}: {counted(kept.documents, 'document')} with {found}", *kept.losses()]))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Data, Device, Model, Scheme, options_of, shown, with_options
+from pipelines.commands.options import Data, Device, Model, Quiet, Scheme, options_of, shown, with_options
 from spanmarker_core.shown import Panel
 
 
@@ -52,26 +52,26 @@ def evaluate(
     dtype: Annotated[
         str, shown(Panel.SPEED, "float32|bfloat16|int8", "float32; bfloat16 or int8, which change scores.")
     ] = "float32",
+    quiet: Quiet = False,
     **options: Any,
 ) -> None:
     """Score a model: precision, recall and F1 over all gold entities, micro, macro and per label."""
     from dataclasses import replace
     from time import monotonic
 
+    from rich.console import Console
+
     from pipelines.commands.scores import print_scores
-    from pipelines.report.evaluation import analysed, publish_report
     from pipelines.report.folder import refuse_foreign, report_folder
     from pipelines.report.predictions import PREDICTIONS, is_predictions
     from pipelines.report.printed import print_plain, wide_console
+    from pipelines.runs.progress import Display
     from pipelines.storage import absolute
-    from spanmarker_core import load
     from spanmarker_core.bundle.config import describe_gate
     from spanmarker_core.bundle.reader import read_info
     from spanmarker_core.bundle.repositories import find_bundle
     from spanmarker_core.data import Sentence, read_annotated
-    from spanmarker_core.evaluation.evaluate import evaluate as score
-    from spanmarker_core.evaluation.evaluate import unknown_labels
-    from spanmarker_core.evaluation.scores.analysis import Analysis
+    from spanmarker_core.data.batches import count_words
 
     folder = absolute(report) if report else None
     if folder:
@@ -90,16 +90,33 @@ def evaluate(
         if folder is None:
             raise typer.BadParameter("--train requires --report.")
         training = annotated(train)
-    tagger = load(info.path, device, dtype, gate)
-    analysis: Analysis | None = None
-    began = monotonic()
-    if folder is None:
-        result = score(tagger, sentences, decoder=decoder, threshold=threshold)
-        seconds = monotonic() - began
-    else:
-        with report_folder(folder):  # last of the checks, because it creates the folder
-            analysis, seconds = analysed(folder, tagger, sentences, training, decoder=decoder, threshold=threshold)
-        result = replace(analysis.result(), f1_interval=analysis.f1_interval())
+    # The table of scores is the output of this command, so its progress is not written there.
+    with Display(Console(stderr=True, quiet=quiet)) as display:
+        with display.phase("loading PyTorch and the model"):
+            from pipelines.report.evaluation import analysed, publish_report
+            from spanmarker_core import load
+            from spanmarker_core.evaluation.evaluate import evaluate as score
+            from spanmarker_core.evaluation.evaluate import unknown_labels
+            from spanmarker_core.evaluation.scores.analysis import Analysis
+
+            tagger = load(info.path, device, dtype, gate)
+        with display.phase("reading the data"):
+            n_words = count_words(annotated(data))
+        tagger.progress = display
+        analysis: Analysis | None = None
+        with display.phase("scoring", n_words, "words"):
+            began = monotonic()
+            if folder is None:
+                result = score(tagger, sentences, decoder=decoder, threshold=threshold)
+                seconds = monotonic() - began
+            else:
+                with report_folder(folder):  # last of the checks, because it creates the folder
+                    analysis, seconds = analysed(
+                        folder, tagger, sentences, training, decoder=decoder, threshold=threshold
+                    )
+        if analysis is not None:
+            with display.phase("computing the scores"):
+                result = replace(analysis.result(), f1_interval=analysis.f1_interval())
     unknown = unknown_labels(tagger, result)
     candidates = tagger.work["candidates"]
     facts = {

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import options_of, with_options
+from pipelines.commands.options import Quiet, options_of, with_options
 
 _ONLY_IN_FILES = {"datasets", "configurations", "seeds", "sizes", "settings", "compare", "shuffle_seed", "resamples"}
 
@@ -22,6 +22,7 @@ def experiment(
         str,
         typer.Argument(metavar="FILE", help="TOML file with data sets, configurations, sizes, seeds and comparisons."),
     ],
+    quiet: Quiet = False,
     **options: Any,
 ) -> None:
     """Train and score all configurations on the same data with the same seeds, and test the differences.
@@ -38,4 +39,4 @@ def experiment(
 
     from pipelines.experiment.run import run_experiment
 
-    run_experiment(checked, Console())
+    run_experiment(checked, Console(quiet=quiet))

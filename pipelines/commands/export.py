@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Flatten, options_of, shown, with_options
+from pipelines.commands.options import Flatten, Quiet, options_of, shown, with_options
 from spanmarker_core.shown import Panel
 
 
@@ -67,6 +67,7 @@ def export(
         str | None,
         shown(Panel.MODEL, "MODEL", "Model bundle of the run; needed for words if they are those of its tokenizer."),
     ] = None,
+    quiet: Quiet = False,
     **options: Any,
 ) -> None:
     """Export the documents and entities of an output to the format of another tool.
@@ -77,34 +78,38 @@ def export(
 
     from pipelines.export.export import Selection
     from pipelines.export.export import export as run
-    from pipelines.report.printed import print_plain
+    from pipelines.runs.progress import Display
     from pipelines.storage import use_options
     from spanmarker_core.formats.options import WriteOptions, check_flatten
+    from spanmarker_core.text.counted import counted
     from spanmarker_core.text.tag_schemes import check_tag_scheme
 
     use_options(options["storage_option"] or [])
     ids = None if document is None and document_file is None else frozenset([*(document or []), *_ids(document_file)])
-    done = run(
-        output,
-        to,
-        destination,
-        Selection(tuple(label or ()), min_score, ids, limit),
-        WriteOptions(check_tag_scheme(scheme), check_flatten(flatten), predicted=True),
-        one_file=one_file,
-        skip_missing=skip_missing,
-        force=force,
-        model=model,
-    )
+    with Display(Console(quiet=quiet)) as display:
+        done = run(
+            output,
+            to,
+            destination,
+            Selection(tuple(label or ()), min_score, ids, limit),
+            WriteOptions(check_tag_scheme(scheme), check_flatten(flatten), predicted=True),
+            one_file=one_file,
+            skip_missing=skip_missing,
+            force=force,
+            model=model,
+            progress=display,
+        )
     kept = done.kept
-    lines = [f"{destination}: {kept.documents:,} documents with {kept.entities:,} entities"]
+    found = counted(kept.entities, "entity", "entities")
+    lines = [f"{destination}: {counted(kept.documents, 'document')} with {found}"]
     if kept.labels:
         lines.append("By label: " + ", ".join(f"{name} {count:,}" for name, count in kept.labels.most_common()))
     lines += kept.losses()
     if done.rejected:
-        lines.append(f"Left out: {done.rejected:,} rejected documents")
+        lines.append(f"Left out: {counted(done.rejected, 'rejected document')}")
     for reason, count in done.missing.items():
-        lines.append(f"Left out: {count:,} documents ({_MISSING[reason]})")
-    print_plain(Console(), "\n".join(lines))
+        lines.append(f"Left out: {counted(count, 'document')} ({_MISSING[reason]})")
+    display.say("\n".join(lines))
 
 
 _MISSING = {

@@ -7,7 +7,7 @@ import typer
 
 from pipelines.commands.examples import examples
 from pipelines.commands.group import show_help
-from pipelines.commands.options import Job, JobCommand, options_of, with_options, with_words, words_after
+from pipelines.commands.options import Job, JobCommand, Quiet, options_of, with_options, with_words, words_after
 
 gate = typer.Typer(
     help="Gates: filters that discard unlikely spans early and make tagging faster.",
@@ -35,7 +35,7 @@ def _options() -> list[inspect.Parameter]:
     epilog=examples("fit"),
 )
 @with_options(_options)
-def fit(context: typer.Context, job: Job = None, **options: Any) -> None:
+def fit(context: typer.Context, job: Job = None, quiet: Quiet = False, **options: Any) -> None:
     """Fit a gate to a model, using the entities that the model finds in unlabelled text.
 
     The model itself does not change. Its results change only where the gate is switched on.
@@ -54,4 +54,4 @@ def fit(context: typer.Context, job: Job = None, **options: Any) -> None:
 
     from pipelines.runs.fit_gate import run_gate_fit
 
-    run_gate_fit(checked, Console())
+    run_gate_fit(checked, Console(quiet=quiet))

@@ -60,6 +60,14 @@ DryRun = Annotated[
     bool,
     shown(Panel.FILES, None, "List the files, formats, sizes, shards and first ids that would be read.", "--dry-run"),
 ]
+Quiet = Annotated[
+    bool,
+    shown(Panel.OBSERVABILITY, None, "Show neither progress nor messages, except errors.", "--quiet", "-q"),
+]
+Verbose = Annotated[
+    bool,
+    shown(Panel.OBSERVABILITY, None, "Also show the device and the settings of the workers.", "--verbose", "-v"),
+]
 Device = Annotated[str, shown(Panel.SPEED, "DEVICE", "cpu, cuda or auto.")]
 Flatten = Annotated[
     str,

@@ -5,7 +5,17 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import DryRun, Job, options_of, shown, with_options, with_words, words_after
+from pipelines.commands.options import (
+    DryRun,
+    Job,
+    Quiet,
+    Verbose,
+    options_of,
+    shown,
+    with_options,
+    with_words,
+    words_after,
+)
 from spanmarker_core.shown import Panel
 
 
@@ -37,6 +47,8 @@ def prepare(
     ] = None,
     dry_run: DryRun = False,
     job: Job = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     **options: Any,
 ) -> None:
     """Read, split and pack documents, so that machines with a GPU only have to tag: spanmarker tag --samples OUTPUT.
@@ -69,4 +81,4 @@ def prepare(
 
         show(checked, Console())
     else:
-        run_job(checked, Console())
+        run_job(checked, Console(quiet=quiet), verbose)

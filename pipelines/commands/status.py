@@ -1,51 +1,55 @@
-"""`spanmarker status`: shows finished, pending and rejected work."""
+"""`spanmarker status`: shows finished, pending and rejected work, and the run that is writing."""
 
-import itertools
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-_MAX_ROWS = 30
+from pipelines.commands.options import shown
+from spanmarker_core.shown import Panel
+
+if TYPE_CHECKING:
+    from pipelines.report.status import Status
 
 
 def status(
     output: Annotated[
         str, typer.Argument(metavar="OUTPUT", help="Output folder of `spanmarker tag` or `spanmarker prepare`.")
     ],
+    as_json: Annotated[bool, shown(Panel.OBSERVABILITY, None, "Print one JSON object.", "--json")] = False,
 ) -> None:
-    """Show finished, pending and rejected work, per shard and in total. Changes nothing."""
+    """Show finished, pending and rejected work, and the progress of the run that is writing. Changes nothing.
+
+    Exit codes: 0 all shards are done; 3 some are left and no run is writing; 5 a run is writing.
+    """
+    import json
+
+    from pipelines.report.status import read_status
+
+    found = read_status(output)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=1))
+    else:
+        _print(found)
+    raise typer.Exit(found.exit_code)
+
+
+def _print(found: "Status") -> None:
     from rich.table import Column, Table
 
-    from pipelines.errors import PipelineError
-    from pipelines.output.digest_set import DigestSet
-    from pipelines.output.layout import SAMPLE_TABLES, TRAINING_TABLES, tables_of
-    from pipelines.output.manifest import committed_entry, find_done, plan_path, planned, read_entries
-    from pipelines.output.plan_file import plan_identity
-    from pipelines.report.printed import wide_console
-    from pipelines.report.totals import Totals
-    from pipelines.storage import absolute, exists
+    from pipelines.report.printed import print_plain, wide_console
+    from spanmarker_core.text.counted import counted
 
-    folder = absolute(output)
-    if not exists(plan_path(folder)):
-        raise PipelineError("output.not_a_job", path=folder, file="plan.jsonl")
-    done = find_done(folder).done
-    names = ["documents", "tagged", "empty", "rejected", "unreadable", "entities"]
-    if tables_of(plan_identity(plan_path(folder))) in (SAMPLE_TABLES, TRAINING_TABLES):
-        names = ["documents", "prepared", "empty", "rejected", "unreadable", "windows"]
-    table = Table(Column("shard", overflow="fold"), "state", *names, box=None)
-    for shard in itertools.islice(planned(folder), _MAX_ROWS):
-        entry = committed_entry(folder, shard.name) if shard.name in done else None
-        numbers = [f"{entry.counts[name]:,}" for name in names] if entry is not None else []
-        table.add_row(shard.name, "done" if entry is not None else "left", *numbers)
-    plan = DigestSet.of(shard.name for shard in planned(folder))
-    count, totals = len(plan), Totals.over(read_entries(folder, plan & done))
-    if count > _MAX_ROWS:
-        table.add_row(f"and {count - _MAX_ROWS:,} more")
-    table.add_row(f"{count:,} shards", "", *(f"{totals.counts[name]:,}" for name in names))
     console = wide_console()
+    table = Table(Column("shard", overflow="fold"), "state", *found.names, box=None)
+    for name, entry in found.first:
+        numbers = [f"{entry.counts[column]:,}" for column in found.names] if entry is not None else []
+        table.add_row(name, "done" if entry is not None else "left", *numbers)
+    if found.shards > len(found.first):
+        table.add_row(f"and {found.shards - len(found.first):,} more")
+    totals = (f"{found.totals.counts[name]:,}" for name in found.names)
+    table.add_row(counted(found.shards, "shard"), "", *totals)
     console.print(table)
-    for code, number in totals.reject_codes.most_common():
-        console.print(f"rejected, {code}: {number:,}", markup=False, highlight=False)
-    orphaned = len(done - plan)
-    kept = f", and {orphaned:,} finished shards whose inputs the job no longer includes" if orphaned else ""
-    console.print(f"{totals.shards:,} done, {count - totals.shards:,} left{kept}", markup=False, highlight=False)
+    lines = [f"rejected, {code}: {number:,}" for code, number in found.totals.reject_codes.most_common()]
+    kept = f", and {counted(found.orphaned, 'finished shard')} whose inputs the job no longer includes"
+    lines.append(f"{found.totals.shards:,} done, {found.left:,} left{kept if found.orphaned else ''}")
+    print_plain(console, "\n".join([*lines, *found.run_lines()]))

@@ -5,7 +5,17 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import DryRun, Job, options_of, shown, with_options, with_words, words_after
+from pipelines.commands.options import (
+    DryRun,
+    Job,
+    Quiet,
+    Verbose,
+    options_of,
+    shown,
+    with_options,
+    with_words,
+    words_after,
+)
 from spanmarker_core.shown import Panel
 
 #: The options that most users need, in the order of a document's way: reading, splitting, writing.
@@ -31,6 +41,8 @@ def tag(
     ] = None,
     dry_run: DryRun = False,
     job: Job = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     **options: Any,
 ) -> None:
     """Tag documents with named entities and write them as Parquet.
@@ -62,4 +74,4 @@ def tag(
     else:
         from pipelines.runs.run import run_job
 
-        run_job(checked, Console())
+        run_job(checked, Console(quiet=quiet), verbose)

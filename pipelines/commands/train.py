@@ -1,9 +1,10 @@
 """`spanmarker train`: trains a model bundle from annotated sentences and an encoder."""
 
 import inspect
+import os
 from typing import Annotated, Any
 
-from pipelines.commands.options import options_of, shown, with_options
+from pipelines.commands.options import Quiet, options_of, shown, with_options
 from spanmarker_core.shown import Panel
 
 
@@ -23,6 +24,7 @@ def train(
     job: Annotated[
         str | None, shown(Panel.FILES, "FILE", "TOML file with any of these options and the texts of the card.")
     ] = None,
+    quiet: Quiet = False,
     **options: Any,
 ) -> None:
     """Train a model and write it as a self-contained bundle.
@@ -35,13 +37,18 @@ def train(
 
     checked = read_job(TrainJob, job, options)
 
-    # Only now, since they bring torch and transformers, which take seconds to import.
     from rich.console import Console
 
-    from pipelines.runs.train import run_training
-    from spanmarker_core.training.distributed import leave
+    from pipelines.runs.progress import Display
 
-    try:
-        run_training(checked, Console())
-    finally:
-        leave()
+    others = os.environ.get("RANK", "0") != "0"  # set by torchrun and accelerate launch: the first process reports
+    with Display(Console(quiet=quiet or others)) as display:
+        # Only now, since they bring torch and transformers, which take seconds to import.
+        with display.phase("loading PyTorch"):
+            from pipelines.runs.train import run_training
+            from spanmarker_core.training.distributed import leave
+
+        try:
+            run_training(checked, display)
+        finally:
+            leave()

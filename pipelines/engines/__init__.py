@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 from pipelines.errors import PipelineError, ShardsFailed
+from pipelines.shards.progress import ShardProgress
 from pipelines.task import Task
 from schemas.manifest import Entry
 from schemas.shards import Shard
@@ -59,14 +60,12 @@ class Listener:
             facts: description of the workers' environment: device, dtype, batch sizes.
         """
 
-    def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
+    def progressed(self, shard: str, progress: ShardProgress) -> None:
         """Handle progress within a shard.
 
         Args:
             shard: name of the shard.
-            documents: documents processed since the last call for this shard.
-            words: words processed since the last call.
-            n_bytes: bytes of text processed since the last call.
+            progress: the work since the last call for this shard.
         """
 
     def finished(self, entry: Entry, n_bytes: int, worker: str) -> None:

@@ -21,6 +21,7 @@ from pipelines.processes.children import exit_with_parent, start
 from pipelines.processes.exit_codes import describe_exit
 from pipelines.processes.thread_limits import prepare_process
 from pipelines.shards.model import LOAD_SECONDS
+from pipelines.shards.progress import Throttle
 from pipelines.shards.worker import Done, Failed, Fault, Outcome, attempt, facts
 from pipelines.task import Task
 from schemas.shards import Shard
@@ -28,6 +29,8 @@ from spanmarker_core.errors import CodedError
 
 #: Seconds beyond a time limit after which a worker that did not end itself, for example a suspended one, is killed.
 _GRACE = 5.0
+#: Least seconds between two reports of a worker: each wakes the parent up.
+_REPORT_SECONDS = 0.25
 
 
 def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Listener) -> None:
@@ -101,7 +104,7 @@ class _Pool:
             self._feed(worker)
         elif kind == "progress" and worker.shard is not None:
             worker.since = time.monotonic()
-            self.listener.progressed(worker.shard.name, *values)
+            self.listener.progressed(worker.shard.name, values)
         elif kind == "outcome":
             self._finished(worker, values)
 
@@ -196,7 +199,9 @@ def work(connection: Connection, task: Task) -> None:
         return
     while (given := connection.recv()) is not None:
         shard, careful = given
-        outcome = attempt(shard, task, lambda *done: connection.send(("progress", done)), careful)
+        reports = Throttle(lambda progress: connection.send(("progress", progress)), _REPORT_SECONDS)
+        outcome = attempt(shard, task, reports.add, careful)
+        reports.flush()
         connection.send(("outcome", outcome))
         if isinstance(outcome, Fault) or (isinstance(outcome, Failed) and outcome.new_process):
             return

@@ -16,6 +16,7 @@ from rich.console import Console
 from pipelines.experiment.runs import BUNDLE, DEV_PREDICTIONS, FIGURES, JOB, PREDICTIONS
 from pipelines.jobs.train import TrainJob
 from pipelines.processes.memory import peak_rss_bytes
+from pipelines.runs.progress import Display
 from pipelines.runs.train import run_training
 from pipelines.storage import publish_bytes
 from spanmarker_core import Tagger, load
@@ -39,7 +40,8 @@ def main(folder: Path) -> None:
     bundle = folder / BUNDLE
     if not (bundle / DIGESTS).exists():
         began = process_time()
-        result = run_training(job, Console(width=200))
+        with Display(Console(width=200)) as display:
+            result = run_training(job, display)
         training = {
             "steps": result.steps,
             "train_seconds": result.seconds,

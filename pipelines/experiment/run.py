@@ -17,9 +17,10 @@ from pipelines.experiment.results import write_results
 from pipelines.experiment.runs import LOG, SCORES, Run, check_changes, plan_runs
 from pipelines.experiment.scores import scores_of
 from pipelines.jobs.experiment import ExperimentJob
-from pipelines.processes.children import cores
-from pipelines.report.printed import print_plain
+from pipelines.processes.cores import cores, threads_per_worker
+from pipelines.runs.progress import Display
 from pipelines.storage import publish_bytes, sole_writer
+from spanmarker_core.text.counted import counted
 
 _TAIL = 300  # characters from the end of a failed run's log in the error
 
@@ -39,8 +40,9 @@ def run_experiment(job: ExperimentJob, console: Console) -> None:
     output = Path(job.output).absolute()
     refuse_foreign(job, output)
     output.mkdir(parents=True, exist_ok=True)
-    with sole_writer(str(output), "spanmarker experiment"):
-        data = {name: write_data(job, name, output / "data" / name) for name in job.datasets}
+    with sole_writer(str(output), "spanmarker experiment"), Display(console) as display:
+        with display.phase("writing the data"):
+            data = {name: write_data(job, name, output / "data" / name) for name in job.datasets}
         runs = plan_runs(job, data)
         _check_encoders(runs)
         for prefix in [*job.only, *job.redo]:
@@ -52,35 +54,41 @@ def run_experiment(job: ExperimentJob, console: Console) -> None:
         check_changes(runs, job.output)
         chosen = [run for run in runs if not job.only or run.name.startswith(tuple(job.only))]
         missing = [run for run in chosen if not run.done]
-        _Session(job, runs, len(missing), console).make(missing)
+        try:
+            _Session(job, runs, len(missing), display).make(missing)
+        except KeyboardInterrupt as error:
+            error.add_note("Finished runs are kept; interrupted trainings continue after their last checkpoint.")
+            raise
 
 
 class _Session:
     """Handles the runs of one call as they end."""
 
-    def __init__(self, job: ExperimentJob, runs: list[Run], missing: int, console: Console) -> None:
-        self.job, self.runs, self.missing, self.console = job, runs, missing, console
+    def __init__(self, job: ExperimentJob, runs: list[Run], missing: int, display: Display) -> None:
+        self.job, self.runs, self.missing, self.display = job, runs, missing, display
         self.failed: dict[str, str] = {}
         self.ended = 0
-        self.threads = job.threads or max(1, cores() // job.workers)
+        self.threads = job.threads or threads_per_worker(job.workers)
 
     def make(self, missing: list[Run]) -> None:
         done = sum(run.done for run in self.runs)
-        self._say(
-            f"{len(self.runs)} runs: {done} done before, {len(missing)} to do, {self.job.workers} at a time with "
-            f"{self.threads} threads each"
+        self.display.say(
+            f"{counted(len(self.runs), 'run')}: {done} done before, {len(missing)} to do, {self.job.workers} at a time "
+            f"with {counted(self.threads, 'thread')} each"
         )
         if missing:
-            run_all(missing, self.job.workers, self.threads, self._ended)
+            with self.display.phase("training and scoring", len(missing), "runs"):
+                run_all(missing, self.job.workers, self.threads, self._ended)
         page = write_results(self.job, self.runs)
         write_seeds(self.runs)
-        self._say(f"Results: {page}")
+        self.display.say(f"Results: {page}")
         if self.failed:
             lines = "\n".join(f"  {name}: {reason}" for name, reason in list(self.failed.items())[:10])
             raise PipelineError("experiment.runs_failed", count=len(self.failed), total=len(missing), runs=lines)
 
     def _ended(self, run: Run, ended: Ended) -> None:
         self.ended += 1
+        self.display.advance(1, f"last: {run.name}")
         try:
             if ended.code:
                 raise PipelineError("experiment.run_ended", status=ended.code, log=_tail(run.folder / LOG))
@@ -104,17 +112,14 @@ class _Session:
             }
         except PipelineError as error:
             self.failed[run.name] = str(error)
-            self._say(f"[{self.ended}/{self.missing}] {run.name}: failed, see {run.folder / LOG}: {error}")
+            self.display.say(f"[{self.ended}/{self.missing}] {run.name}: failed, see {run.folder / LOG}: {error}")
             return
         if not self.job.keep_models:
             run.remove_weights()
         publish_bytes(str(run.folder / SCORES), json.dumps(scores, ensure_ascii=False, indent=2).encode() + b"\n")
         f1 = scores["test"]["micro"]["f1"]
-        self._say(f"[{self.ended}/{self.missing}] {run.name}: test F1 {f1:.2%} in {ended.seconds:.0f} s")
+        self.display.say(f"[{self.ended}/{self.missing}] {run.name}: test F1 {f1:.2%} in {ended.seconds:.0f} s")
         write_results(self.job, self.runs)
-
-    def _say(self, line: str) -> None:
-        print_plain(self.console, line)
 
 
 def _check_encoders(runs: list[Run]) -> None:

@@ -21,6 +21,7 @@ from spanmarker_core.formats.document import AnnotatedDocument, AnnotatedEntity,
 from spanmarker_core.formats.flatten import Kept
 from spanmarker_core.formats.options import WriteOptions, optional_module
 from spanmarker_core.formats.registry import Format, format_called, write_documents
+from spanmarker_core.progress import SILENT, Progress
 
 #: Formats of texts that hold sentences and words as well.
 _WITH_WORDS = ("spacy", "cas")
@@ -85,6 +86,7 @@ def export(
     skip_missing: bool = False,
     force: bool = False,
     model: str | None = None,
+    progress: Progress = SILENT,
 ) -> Exported:
     """Write the documents of a finished output in a format, shard by shard in the order of the plan.
 
@@ -98,6 +100,7 @@ def export(
         skip_missing: whether to leave out and count the documents whose source no longer exists or has changed.
         force: whether a previous export is replaced.
         model: folder of the model bundle, for formats of words if its words are those of its tokenizer.
+        progress: receives the number of documents.
 
     Returns:
         What was written and what was left out.
@@ -109,7 +112,12 @@ def export(
     form = format_called(to, written=True)
     if form.extra is not None:
         optional_module(_MODULES[form.extra], form.extra)
-    return _Export(open_output(output), form, destination, selection, write, one_file, skip_missing, model).run(force)
+    with progress.phase("reading the manifest"):
+        tagged = open_output(output)
+    run = _Export(tagged, form, destination, selection, write, one_file, skip_missing, model, progress)
+    total = None if selection.documents is not None else min(selection.limit or tagged.documents, tagged.documents)
+    with progress.phase("exporting", total, "documents"):
+        return run.run(force)
 
 
 class _Export:
@@ -123,9 +131,10 @@ class _Export:
         one_file: bool,
         skip_missing: bool,
         model: str | None,
+        progress: Progress,
     ) -> None:
         self._output, self._form, self._write, self._selection = output, form, write, selection
-        self._one_file, self._skip_missing = one_file, skip_missing
+        self._one_file, self._skip_missing, self._progress = one_file, skip_missing, progress
         self._destination = Destination(destination, form, one_file)
         needs_words = form.needs_words or form.name in _WITH_WORDS
         self._words = RunWords(output.identity, model) if needs_words else None
@@ -195,6 +204,7 @@ class _Export:
         for document in tagged_documents(self._output, shard, columns):
             if chosen is not None and document.row["document_id"] not in chosen:
                 continue
+            self._progress.advance(1)
             if document.text is None:
                 self._exported.rejected += 1
                 continue

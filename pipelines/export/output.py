@@ -31,6 +31,7 @@ class TaggedOutput:
         folder: its path or URL.
         identity: identity of its job.
         labels: number of entities by label, in the planned shards.
+        documents: number of documents in the planned shards.
         unplanned: number of finished shards that the last run did not name, and so their places in their sources are
             unknown.
         unplanned_documents: number of their documents.
@@ -39,6 +40,7 @@ class TaggedOutput:
     folder: str
     identity: dict[str, str]
     labels: Counter[str]
+    documents: int
     unplanned: int
     unplanned_documents: int
 
@@ -151,8 +153,10 @@ def open_output(output: str) -> TaggedOutput:
     if left := len(plan - done):
         raise PipelineError("export.not_finished", path=folder, left=left, total=len(plan))
     labels: Counter[str] = Counter()
+    documents = 0
     for entry in read_entries(folder, plan):
         labels.update(entry.labels)
+        documents += entry.counts["documents"]
     others = done - plan
-    documents = sum(entry.counts["documents"] for entry in read_entries(folder, others)) if len(others) else 0
-    return TaggedOutput(folder, identity, labels, len(others), documents)
+    beside = sum(entry.counts["documents"] for entry in read_entries(folder, others)) if len(others) else 0
+    return TaggedOutput(folder, identity, labels, documents, len(others), beside)

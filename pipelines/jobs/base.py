@@ -15,7 +15,7 @@ from pipelines.engines import ENGINES, Settings
 from pipelines.jobs.problems import not_one_of
 from pipelines.jobs.reject_limit import MaxRejects
 from pipelines.jobs.shared import DocumentColumns, InputFormat
-from pipelines.processes.children import cores
+from pipelines.processes.cores import threads_per_worker
 from pipelines.stages.languages import AUTO
 from pipelines.storage import absolute
 from pipelines.task import DEFAULT_ID, Columns, Task
@@ -53,7 +53,10 @@ class ShardJob(DocumentColumns):
         1, ge=1, description="Worker processes, each with one model."
     )
     threads: Annotated[int, Shown(Panel.SPEED, "N")] = Field(
-        0, ge=0, description="CPU threads per worker.  [default: the cores divided by the workers]"
+        0,
+        ge=0,
+        description="CPU threads per worker.  [default: the cores that the CPU quota allows, divided by the workers; "
+        "at most OMP_NUM_THREADS]",
     )
     scheduler: Annotated[str | None, Shown(Panel.CLUSTER, "ADDRESS")] = Field(
         None,
@@ -68,8 +71,11 @@ class ShardJob(DocumentColumns):
     storage_option: Annotated[list[str], Shown(Panel.FILES, "KEY=VALUE")] = Field(
         [], description="KEY=VALUE or PROTOCOL.KEY=VALUE for the object store's library. Can be repeated."
     )
-    max_shard_bytes: Annotated[int, Shown(Panel.SPEED, "BYTES")] = Field(
-        4 << 20, ge=1, description="Approximate size of a shard, in bytes of text."
+    max_shard_bytes: Annotated[int | None, Shown(Panel.SPEED, "BYTES")] = Field(
+        None,
+        ge=1,
+        description="Approximate size of a shard, in bytes of text.  [default: so that each worker has 8 shards, from "
+        "131072 to 4194304; later runs keep it]",
     )
     shard_timeout: Annotated[float, Shown(Panel.RELIABILITY, "SECONDS")] = Field(
         0,
@@ -134,7 +140,7 @@ class ShardJob(DocumentColumns):
         """Return the number of CPU threads per worker; 0 leaves it to the worker process."""
         if self.threads or self.scheduler or self.beam_options:
             return self.threads  # Remote workers know their own cores.
-        return max(1, cores() // self.workers)
+        return threads_per_worker(self.workers)
 
     def described(self) -> dict[str, Any]:
         """Return the job for reports and logs, without the values of options that may hold secrets."""
@@ -143,6 +149,11 @@ class ShardJob(DocumentColumns):
             "beam_options": [option.partition("=")[0] for option in self.beam_options],
         }
         return {**self.model_dump(mode="json"), **hidden}
+
+    @property
+    def cluster_workers(self) -> int | None:
+        """Return the number of workers; None for those of a cluster that the job does not start."""
+        return None if self.scheduler or self.beam_options else self.workers
 
     @property
     def settings(self) -> Settings:

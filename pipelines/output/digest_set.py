@@ -157,6 +157,16 @@ class Sizes:
             numbers.extend(size for _, size in chunk)
         return cls(keys, numbers)
 
+    def get(self, name: str) -> int | None:
+        """Return the size of a name; None if the name is unknown.
+
+        Args:
+            name: the name.
+        """
+        key = digests_of([name])
+        index = min(int(np.searchsorted(self.names.keys, key)[0]), len(self.sizes) - 1)
+        return int(self.sizes[index]) if len(self.sizes) and self.names.keys[index] == key[0] else None
+
     def equal(self, keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """Return for each digest whether its name is known with this size.
 

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from pipelines.errors import PipelineError
 from pipelines.output.layout import tables_of
 from pipelines.output.manifest import entry_rows, has_entries, identity_digest
+from pipelines.output.progress_file import PROGRESS
 from pipelines.storage import exists, join, names_in, publish_bytes, read_all
 from schemas import Table
 
 #: Files that a job writes directly into the output folder.
-FILES = ("job.json", "plan.jsonl", "report.json", "report.md", "report.html")
+FILES = ("job.json", "plan.jsonl", PROGRESS, "report.json", "report.md", "report.html")
 #: Parts of an identity that are options.
 _OPTIONS = {
     "decoder",

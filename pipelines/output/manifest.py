@@ -6,6 +6,7 @@
     out/manifest/SHARD.json         published last: the shard is finished
     out/manifest/entries.parquet    the same, for shards of earlier runs, where there are many
     out/report.json, .md, .html     the report of the last run
+    out/progress.json               how far the current run is, or why the last one ended early
 
 A shard's name contains a digest of its source, range, content and job. A shard is therefore finished if its name is
 in the manifest and its files exist with the sizes given in its entry. The contents of the files are not read for that.

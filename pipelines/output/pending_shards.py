@@ -8,6 +8,7 @@ from pipelines.output.manifest import plan_path, planned
 from pipelines.output.plan_file import Planned, save_plan
 from pipelines.output.reconcile import NONE, Reconciled, reconcile
 from schemas.shards import Shard
+from spanmarker_core.text.counted import counted
 
 #: Reasons why a shard is pending, in the order of messages.
 REASONS = ("forced", "output lost or damaged", "content changed", "new")
@@ -69,7 +70,7 @@ class PendingShards:
         )
         noted = "".join(f", {count:,} {note}" for count, note in notes if count)
         to_do = f"{self.left:,} to do" + (f" ({why})" if why else "")
-        return f"{self.total:,} shards: {self.total - self.left:,} done before, {to_do}{noted}"
+        return f"{counted(self.total, 'shard')}: {self.total - self.left:,} done before, {to_do}{noted}"
 
     def shards(self) -> Iterator[tuple[Shard, str]]:
         """Yield the planned shards, each with its reason."""

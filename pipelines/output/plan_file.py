@@ -19,14 +19,21 @@ class Planned:
 
     Attributes:
         sizes: size in bytes of each shard, by name.
+        files: number of input files.
     """
 
     sizes: Sizes
+    files: int
 
     @property
     def names(self) -> DigestSet:
         """Names of the shards."""
         return self.sizes.names
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of all shards, in bytes."""
+        return int(self.sizes.sizes.sum())
 
     def left(self, done: DigestSet) -> tuple[int, int]:
         """Return the number of pending shards and their size in bytes.
@@ -55,7 +62,21 @@ def save_plan(path: str, shards: Iterable[Shard], identity: dict[str, str]) -> P
         with writing(path):
             header = json.dumps({"plan_version": PLAN_VERSION, "job": identity}, ensure_ascii=False)
             file.write(f"{header}\n".encode("utf-8", "surrogateescape"))
-        return Planned(Sizes.of(save_shards(file, path, shards)))
+        files = _FileCount()
+        return Planned(Sizes.of(save_shards(file, path, files.counting(shards))), files.count)
+
+
+class _FileCount:
+    """Counts the files of shards; those of one file are adjacent."""
+
+    def __init__(self) -> None:
+        self.count, self._last = 0, ""
+
+    def counting(self, shards: Iterable[Shard]) -> Iterator[Shard]:
+        for shard in shards:
+            self.count += len(shard.files) or shard.source != self._last
+            self._last = shard.source
+            yield shard
 
 
 def save_shards(file: IO[bytes], path: str, shards: Iterable[Shard]) -> Iterator[tuple[str, int]]:
@@ -82,7 +103,7 @@ def line_of(shard: Shard) -> bytes:
         shard: the shard.
     """
     values = {name: getattr(shard, name) for name in _FIELDS}
-    for name in ("reason", "limit"):  # Earlier versions do not know these fields.
+    for name in ("reason", "limit", "cut_bytes"):  # Earlier versions do not know these fields.
         if not values[name]:
             del values[name]
     return json.dumps(values).encode() + b"\n"

@@ -2,12 +2,13 @@
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipelines.errors import PipelineError
 from pipelines.planning.files import Range, file_shards, text_shards, unfit_shard, unopened_shard
 from pipelines.planning.inputs import BadColumns, Faults, input_files, refuse, refuse_nothing
+from pipelines.planning.shard_sizes import ShardSizes
 from pipelines.planning.standard_input import with_copies
 from pipelines.storage.globs import patterns_of
 from pipelines.task import Columns
@@ -48,7 +49,7 @@ def plan(
     *args: Any,
     output: str,
     columns: Columns,
-    max_shard_bytes: int,
+    shard_sizes: ShardSizes,
     job_digest: str,
     max_bytes: int = 0,
 ) -> Iterator[Shard]:
@@ -64,7 +65,7 @@ def plan(
         args: further arguments of `data.ranges`.
         output: the output folder, which must not hold inputs.
         columns: columns or keys of ids and texts.
-        max_shard_bytes: approximate size of a shard, in bytes.
+        shard_sizes: the size at which each file or folder is cut.
         job_digest: digest of the job identity, part of each shard's name.
         max_bytes: limit of the memory for examining a file, in bytes; 0 means no limit.
 
@@ -78,14 +79,20 @@ def plan(
     not_read: OSError | None = None
     faults: Faults = {"input.empty_folder": empty, "input.not_a_file": [], data.unknown_code: [], data.columns_code: []}
     found = fits = False
-    files = input_files(globs, output.rstrip("/") + "/", empty, folders, data.kind_of, data.endings, data.is_input)
+    inside = output.rstrip("/") + "/"
+    rules = data.kind_of, data.endings, data.is_input
+    if shard_sizes.need_total:
+        shard_sizes.choose(file.size for file in input_files(list(globs), inside, [], [], *rules) if file.kind)
+    files = input_files(globs, inside, empty, folders, *rules)
     for (folder, kind), of_folder in itertools.groupby(
         files, key=lambda file: (file.folder, file.folder and file.kind)
     ):
         if folder:  # consecutive text files below one folder
             found = fits = True
             sizes = ((file.path, file.size) for file in of_folder)
-            yield from text_shards(folder, str(kind), sizes, max_shard_bytes, job_digest)
+            cut = shard_sizes.of(folder)
+            for shard in text_shards(folder, str(kind), sizes, cut, job_digest):
+                yield replace(shard, cut_bytes=cut)
             continue
         for path, size, kind, _, problem in of_folder:
             if data.is_part(path):
@@ -101,11 +108,11 @@ def plan(
             if kind is None:
                 faults[data.unknown_code].append(path)
                 continue
-            given = (kind, columns, max_shard_bytes, *args)
+            given = (kind, columns, cut := shard_sizes.of(path), *args)
             try:
                 for shard in file_shards(path, size, job_digest, max_bytes, data.ranges, *given):
                     fits = fits or shard.format != "unreadable"
-                    yield shard
+                    yield replace(shard, cut_bytes=cut)
             except BadColumns as error:
                 faults[data.columns_code].append(f"{path}: {error}")
                 yield unfit_shard(path, size, job_digest, str(error))

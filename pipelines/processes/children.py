@@ -1,7 +1,6 @@
 """Processes that an engine starts on this machine: how they start, and how they exit with their parent."""
 
 import multiprocessing
-import os
 import signal
 import threading
 from collections.abc import Callable
@@ -46,8 +45,3 @@ def exit_with_parent(deed: Callable[[], None]) -> None:
         deed()
 
     threading.Thread(target=watch, name="watch-parent", daemon=True).start()
-
-
-def cores() -> int:
-    """Return the number of CPU cores available to this process."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

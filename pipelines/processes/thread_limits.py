@@ -2,6 +2,8 @@
 
 import os
 
+from pipelines.processes.cores import allowed_cores, cores
+
 
 def prepare_process(threads: int) -> None:
     """Set the environment variables that torch, tokenizers and OpenMP read when they are loaded.
@@ -9,8 +11,10 @@ def prepare_process(threads: int) -> None:
     Call it before any of them is imported.
 
     Args:
-        threads: CPU threads; 0 leaves them unchanged.
+        threads: CPU threads; 0 leaves them unchanged, unless a CPU quota allows fewer than there are cores.
     """
+    if not threads and "OMP_NUM_THREADS" not in os.environ and cores() < allowed_cores():
+        threads = cores()
     if threads:
         os.environ["OMP_NUM_THREADS"] = os.environ["RAYON_NUM_THREADS"] = str(threads)
         os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"

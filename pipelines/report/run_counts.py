@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pipelines.engines import Listener
 from pipelines.report.throughput import Throughput
+from pipelines.shards.progress import ShardProgress
 from schemas.manifest import Entry
 
 #: Sequential stages of a worker; the sum of their times is the time spent on a shard.
@@ -34,17 +35,15 @@ class Listeners(Listener):
         for listener in self.listeners:
             listener.started(environment)
 
-    def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
+    def progressed(self, shard: str, progress: ShardProgress) -> None:
         """Forward progress within a shard.
 
         Args:
             shard: name of the shard.
-            documents: documents processed since the last call.
-            words: words processed since the last call.
-            n_bytes: bytes of text processed since the last call.
+            progress: the work since the last call for this shard.
         """
         for listener in self.listeners:
-            listener.progressed(shard, documents, words, n_bytes)
+            listener.progressed(shard, progress)
 
     def finished(self, entry: Entry, n_bytes: int, worker: str) -> None:
         """Forward a committed shard.

@@ -5,6 +5,7 @@ from typing import Any
 
 from pipelines.shards.stats import STATUSES
 from pipelines.stages.languages import AUTO, DEFAULT
+from spanmarker_core.text.counted import counted
 from spanmarker_core.text.markdown import cell, table
 from spanmarker_core.text.shortened import shortened
 
@@ -118,7 +119,7 @@ def describe_documents(counts: Mapping[str, int]) -> str:
         counts: counts of documents.
     """
     parts = [f"{counts[status]:,} {status}" for status in STATUSES if status in counts]
-    return f"{counts.get('documents', 0):,} documents = {' + '.join(parts) or 'none'}"
+    return f"{counted(counts.get('documents', 0), 'document')} = {' + '.join(parts) or 'none'}"
 
 
 def describe_alarms(values: Mapping[str, Any]) -> list[str]:

@@ -2,21 +2,24 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import IO, BinaryIO
 
 from pipelines.errors import PipelineError
 from pipelines.output.new_files import NewFiles
 from pipelines.output.overwrite import refuse_inputs, refuse_overwrite
-from pipelines.stages.read_annotated import is_dataset, open_content
-from pipelines.storage import exists, listing, publish, resolve
+from pipelines.stages.read_annotated import is_dataset
+from pipelines.storage import exists, listing, open_input, publish, resolve
 from pipelines.storage.globs import Match, Pattern, patterns_of
 from pipelines.storage.outputs import writing
-from spanmarker_core.data.blocks import damage_as_errors, uncompressed_name
+from spanmarker_core.data.blocks import damage_as_errors, opened, uncompressed_name
 from spanmarker_core.data.nearby import suggest_file
 from spanmarker_core.formats.detect import format_of, is_companion
 from spanmarker_core.formats.document import AnnotatedDocument
 from spanmarker_core.formats.flatten import Kept
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
-from spanmarker_core.formats.registry import FORMATS, format_called, read_documents, write_documents
+from spanmarker_core.formats.registry import FORMATS, Format, format_called, read_documents, write_documents
+from spanmarker_core.progress import SILENT, Progress
+from spanmarker_core.text.counted import counted
 
 
 def convert(
@@ -26,6 +29,7 @@ def convert(
     read: ReadOptions,
     write: WriteOptions,
     source_format: str | None = None,
+    progress: Progress = SILENT,
 ) -> Kept:
     """Convert annotated documents, as a stream.
 
@@ -36,6 +40,7 @@ def convert(
         read: options of the readers.
         write: options of the writer.
         source_format: name of the format to read; None to recognise that of each file.
+        progress: receives the bytes of the files that are read.
 
     Returns:
         What was written and what was left out.
@@ -47,45 +52,97 @@ def convert(
     target = format_called(to, written=True)
     if source_format is not None:
         format_called(source_format)
-    documents = _documents(inputs, source_format, read)
-    if not target.folder:
-        refuse_overwrite("--output", output, inputs)
-        with publish(output) as file, writing(output):
-            kept = write_documents(documents, to, file, write)
-    else:
-        refuse_inputs("--output", output, ("x",), inputs)
-        fs, path = resolve(output)
-        if next(listing(fs, path), None) is not None:
-            raise PipelineError("output.would_replace", option="--output", path=output)
-        files = NewFiles(output)
-        with files.all_or_none():
-            kept = write_documents(documents, to, files.opened, write)
+    reading = _Reading(progress)
+    documents = _documents(inputs, source_format, read, reading)
+    with progress.phase("looking for inputs"):
+        total = _size(inputs)
+    with progress.phase("converting", total, "bytes"):
+        kept = _written(documents, inputs, output, target, write)
     kept.left_out.update(read.left_out)
     return kept
 
 
-def _documents(inputs: list[str], source_format: str | None, options: ReadOptions) -> Iterator[AnnotatedDocument]:
+def _written(
+    documents: Iterator[AnnotatedDocument], inputs: list[str], output: str, target: Format, write: WriteOptions
+) -> Kept:
+    if not target.folder:
+        refuse_overwrite("--output", output, inputs)
+        with publish(output) as file, writing(output):
+            return write_documents(documents, target.name, file, write)
+    refuse_inputs("--output", output, ("x",), inputs)
+    fs, path = resolve(output)
+    if next(listing(fs, path), None) is not None:
+        raise PipelineError("output.would_replace", option="--output", path=output)
+    files = NewFiles(output)
+    with files.all_or_none():
+        return write_documents(documents, target.name, files.opened, write)
+
+
+def _size(inputs: list[str]) -> int | None:
+    """Return the size of all inputs in bytes; None if they cannot be listed, which reading them reports."""
+    try:
+        return sum(match.size for pattern in patterns_of(inputs) for match, _ in _matches(pattern))
+    except OSError:
+        return None
+
+
+class _Reading:
+    """Tells how far the files are read, by the position in the one that was opened last."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._file: IO[bytes] | None = None
+        self._position = self._documents = 0
+
+    def open(self, path: str) -> BinaryIO:
+        self._file = stored = open_input(path)
+        self._position = 0
+        return opened(stored, path)
+
+    def read_one(self) -> None:
+        self._documents += 1
+        position = self._position
+        if self._file is not None and not self._file.closed:
+            self._position = self._file.tell()
+        self._progress.advance(max(self._position - position, 0), counted(self._documents, "document"))
+
+    def read_all(self, n_bytes: int) -> None:
+        self._progress.advance(max(n_bytes - self._position, 0))
+        self._position = 0
+
+
+def _documents(
+    inputs: list[str], source_format: str | None, options: ReadOptions, reading: _Reading
+) -> Iterator[AnnotatedDocument]:
     found, path = False, ", ".join(inputs)
     try:
-        for source, name in _sources(inputs, source_format, options):
+        for source, name, n_bytes in _sources(inputs, source_format, options, reading):
             found, path = True, source.path
             with damage_as_errors(path):
-                yield from read_documents(source, name, options)
+                for document in read_documents(source, name, options):
+                    reading.read_one()
+                    yield document
+            reading.read_all(n_bytes)
     except OSError as error:  # only of reading: errors of writing are not raised here
         raise PipelineError("input.not_readable", path=error.filename or path, reason=error) from error
     if not found:
         raise PipelineError("input.no_match", patterns=", ".join(inputs), suggestion=suggest_file(inputs[0]))
 
 
-def _sources(inputs: list[str], source_format: str | None, options: ReadOptions) -> Iterator[tuple[Source, str]]:
-    """Yield each input with its format. The files of a folder or pattern are those with an ending of their format."""
+def _sources(
+    inputs: list[str], source_format: str | None, options: ReadOptions, reading: _Reading
+) -> Iterator[tuple[Source, str, int]]:
+    """Yield each input with its format and its size in bytes.
+
+    The files of a folder or pattern are those with an ending of their format.
+    """
     seen: set[str] = set()
     names: Counter[str] = Counter()
 
     def source_of(path: str, folder: str) -> Source:
         name = _name(path, folder)
         names[name] += 1  # those of several inputs may be equal, and ids begin with them
-        return Source(path, open_content, name if names[name] == 1 else f"{name}~{names[name]}")
+        return Source(path, reading.open, name if names[name] == 1 else f"{name}~{names[name]}")
 
     for pattern in patterns_of(inputs):
         for match, folder in _matches(pattern):
@@ -93,14 +150,14 @@ def _sources(inputs: list[str], source_format: str | None, options: ReadOptions)
                 continue
             seen.add(match.real)
             if match.kind == "directory":
-                yield source_of(match.path, folder), "datasets"
+                yield source_of(match.path, folder), "datasets", match.size
                 continue
             in_folder = folder != pattern.folder
             if (in_folder or not pattern.literal) and not _fits(match.path, source_format, in_folder):
                 continue
             source = source_of(match.path, folder)
             with damage_as_errors(match.path):
-                yield source, source_format or format_of(source, options)
+                yield source, source_format or format_of(source, options), match.size
 
 
 def _matches(pattern: Pattern) -> Iterable[tuple[Match, str]]:

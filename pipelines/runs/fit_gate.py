@@ -17,15 +17,17 @@ from pipelines.jobs.fit_gate import GateJob
 from pipelines.output.overwrite import refuse_bundle
 from pipelines.planning.documents import plan_shards
 from pipelines.planning.files import renamed
+from pipelines.planning.shard_sizes import ShardSizes
 from pipelines.planning.standard_input import with_copies
-from pipelines.report.printed import print_plain
+from pipelines.runs.progress import Display
 from pipelines.stages.read import read
 from pipelines.storage import absolute
 from schemas.shards import Shard
 from spanmarker_core.bundle.config_checks import check_gateable
-from spanmarker_core.bundle.reader import read_info
+from spanmarker_core.bundle.reader import BundleInfo, read_info
 from spanmarker_core.bundle.repositories import find_bundle
 from spanmarker_core.errors import CoreError
+from spanmarker_core.progress import SILENT, Progress
 from spanmarker_core.text.sentences import split_sentences
 from spanmarker_core.windows.packer import Context, Packer, Windows
 
@@ -107,30 +109,35 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
         raise CoreError("gate.trained_jointly", path=info.path)
     check_gateable(info.config)
 
+    with Display(console) as display:
+        _fit(job, info, display)
+
+
+def _fit(job: GateJob, info: BundleInfo, display: Display) -> None:
     # Imported late, so that the errors above do not require torch.
-    from spanmarker_core import load
-    from spanmarker_core.bundle.writer import check_output, save_bundle, stored_dtype
-    from spanmarker_core.card import card_files, model_card, read_card_facts
-    from spanmarker_core.data import read_annotated
-    from spanmarker_core.training.fit_gate import fit_gate
+    with display.phase("loading PyTorch and the model"):
+        from spanmarker_core import load
+        from spanmarker_core.bundle.writer import check_output, save_bundle, stored_dtype
+        from spanmarker_core.card import card_files, model_card, read_card_facts
+        from spanmarker_core.data import read_annotated
+        from spanmarker_core.training.fit_gate import fit_gate
 
-    def say(line: str) -> None:
-        print_plain(console, line)
-
-    check_output(job.output)
-    if Path(job.output).resolve().is_relative_to(info.path.resolve()):
-        raise CoreError("bundle.output_inside", path=job.output, bundle=info.path)
-    annotated = list(read_annotated(job.annotated, job.scheme)) if job.annotated else None
-    began = monotonic()
-    model = load(info.path, job.device, gate="off")
-    corpus = read_corpus(job, info.config.context, model.packer)
+        check_output(job.output)
+        if Path(job.output).resolve().is_relative_to(info.path.resolve()):
+            raise CoreError("bundle.output_inside", path=job.output, bundle=info.path)
+        annotated = list(read_annotated(job.annotated, job.scheme)) if job.annotated else None
+        began = monotonic()
+        model = load(info.path, job.device, gate="off")
+    with display.phase("reading the corpus", job.sentences, "sentences"):
+        corpus = read_corpus(job, info.config.context, model.packer, display)
     if (found := len(corpus.parts)) < _LEAST_DOCUMENTS:
         problem = f"the corpus has {found} documents with text, but a gate requires {_LEAST_DOCUMENTS} or more"
         raise corpus.too_small(problem, corpus.more_documents)
-    say(f"Read {corpus.counts()}. The model now scores all their spans.")
+    display.say(f"Read {corpus.counts()}. The model now scores all their spans.")
     dtype = stored_dtype(info.path)
     try:
-        fitted = fit_gate(model, Windows.concatenate(corpus.parts), job.target_recall, annotated, dtype, say)
+        windows = Windows.concatenate(corpus.parts)
+        fitted = fit_gate(model, windows, job.target_recall, annotated, dtype, display.say, display)
     except CoreError as error:
         if error.code != "gate.too_few_entities":
             raise
@@ -139,21 +146,24 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
         )
         problem = problem.format(**error.values)
         raise corpus.too_small(problem, corpus.more_documents or corpus.more_sentences) from error
-    card_facts = {**read_card_facts(info.path), "bundle_name": Path(job.output).absolute().name}
-    card, files = model_card(fitted.config, card_facts), card_files(fitted.config, card_facts)
-    digest = save_bundle(job.output, fitted.config, model.network, model.packer.tokenizer, card, dtype, files)
+    with display.phase("writing the model and its card"):
+        card_facts = {**read_card_facts(info.path), "bundle_name": Path(job.output).absolute().name}
+        card, files = model_card(fitted.config, card_facts), card_files(fitted.config, card_facts)
+        digest = save_bundle(job.output, fitted.config, model.network, model.packer.tokenizer, card, dtype, files)
     gate = fitted.config.gate
     assert gate is not None
     kept = next(point["kept"] for point in gate["curve"] if point["threshold"] == gate["threshold"])
-    say(
+    display.say(
         f"{job.output}: at {gate['threshold']} the gate keeps {kept:.2%} of the spans and {fitted.n_passing:,} of "
         f"{fitted.n_entities:,} entities ({fitted.n_passing / fitted.n_entities:.2%}) in held-out text; "
         f"{monotonic() - began:.0f} s, model {digest[:12]}"
     )
-    say("The gate was not part of the training, so it is off by default. Turn it on with `spanmarker tag --gate on`.")
+    display.say(
+        "The gate was not part of the training, so it is off by default. Turn it on with `spanmarker tag --gate on`."
+    )
 
 
-def read_corpus(job: GateJob, context: Context, packer: Packer) -> Corpus:
+def read_corpus(job: GateJob, context: Context, packer: Packer, progress: Progress = SILENT) -> Corpus:
     """Read sentences of the corpus until there are enough, and pack them as for tagging with the bundle.
 
     Sentences are numbered across all documents. Equal texts count once: measuring the gate on a copy of a text that it
@@ -163,6 +173,7 @@ def read_corpus(job: GateJob, context: Context, packer: Packer) -> Corpus:
         job: the job.
         context: context of a window, as in the bundle.
         packer: packer of the bundle.
+        progress: receives the number of sentences.
     """
     corpus = Corpus()
     seen: set[bytes] = set()
@@ -185,6 +196,7 @@ def read_corpus(job: GateJob, context: Context, packer: Packer) -> Corpus:
         seen.add(digest)
         corpus.parts.append(_pack(packer, context, text, bounds, len(corpus.parts), corpus.sentences))
         corpus.sentences += len(bounds)
+        progress.advance(len(bounds))
     return corpus
 
 
@@ -221,7 +233,7 @@ def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
             job.format,
             output=absolute(job.output),
             columns=job.columns,
-            max_shard_bytes=_SHARD_BYTES,
+            shard_sizes=ShardSizes(_SHARD_BYTES),
             job_digest="gate",
         )
         yield from _interleaved(heapq.nsmallest(_SHARDS, found, key=order), job, rejects)

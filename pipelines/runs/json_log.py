@@ -7,6 +7,7 @@
     shard.retried  shard, reason
     shard.done     shard, worker, counts, seconds (by stage)
     shard.failed   shard, reason; the first 100 that failed permanently
+    run.progress   every 30 seconds: the fields of `pipelines.output.progress_file.RunState`
     run.finished   reason (done, nothing to do), and numbers of shards
     run.failed     code, message, exit_code
 
@@ -16,12 +17,14 @@ Lines are ASCII. A lone surrogate in a name, which is not valid Unicode, is writ
 import json
 import os
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import IO, Any
 
 from pipelines.engines import Listener
 from pipelines.errors import PipelineError, exit_code
+from pipelines.output.progress_file import RunState
 from pipelines.storage import absolute, writing
 from schemas.manifest import Entry
 from spanmarker_core.errors import CodedError
@@ -34,6 +37,7 @@ _EVENTS = (
     "shard.retried",
     "shard.done",
     "shard.failed",
+    "run.progress",
     "run.finished",
     "run.failed",
 )
@@ -144,12 +148,19 @@ class JsonLog(Listener):
         """
         self.event("shard.retried", shard=shard, reason=reason)
 
+    def progress(self, state: RunState) -> None:
+        """Log the progress of the run. It may be called from another thread.
+
+        Args:
+            state: how far the run is.
+        """
+        self.event("run.progress", **asdict(state))
+
     def _failed(self, error: BaseException) -> None:
         for shard, reason in getattr(error, "failed", {}).items():
             self.event("shard.failed", shard=shard, reason=reason)
-        coded = isinstance(error, CodedError)
         code = error.code if isinstance(error, CodedError) else type(error).__name__
-        message = str(error) if coded or str(error) else code
+        message = " ".join(getattr(error, "__notes__", ())) or str(error) or code
         self.event("run.failed", code=code, message=message, exit_code=exit_code(error))
 
 

@@ -12,6 +12,7 @@ from pipelines.output.job_identity import owner_identity
 from pipelines.planning.documents import plan_shards
 from pipelines.planning.kept import kept_identity, with_kept
 from pipelines.planning.limit import first_shards
+from pipelines.runs.job_shard_sizes import shard_sizes
 from pipelines.runs.planned_training_data import PlannedTrainingData
 from pipelines.runs.prepared_samples import PreparedSamples, find_prepared_samples
 from pipelines.storage import absolute
@@ -105,7 +106,7 @@ class _PlannedCorpus(PlannedJob):
             self._job.format,
             output=output,
             columns=self._columns,
-            max_shard_bytes=self.job.max_shard_bytes,
+            shard_sizes=shard_sizes(self.job, output, self.identity),
             job_digest=digest,
             max_bytes=limit,
         )

@@ -14,6 +14,7 @@ from pipelines.output.digest_set import DigestSet
 from pipelines.output.layout import TRAINING_TABLES
 from pipelines.output.manifest import read_entries
 from pipelines.planning.annotated import plan_annotated
+from pipelines.runs.job_shard_sizes import shard_sizes
 from pipelines.storage import join, publish_bytes
 from pipelines.task import AnnotatedTask
 from pipelines.training_data.packing import packing_identity, tokenizer_digest, tokenizer_path
@@ -67,7 +68,7 @@ class PlannedTrainingData:
             output=output,
             columns=job.columns,
             scheme=self._scheme,
-            max_shard_bytes=job.max_shard_bytes,
+            shard_sizes=shard_sizes(job, output, self.identity),
             job_digest=digest,
             max_bytes=int(job.worker_memory),
         )

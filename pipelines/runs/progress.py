@@ -1,117 +1,166 @@
-"""Progress display of a run: a bar on a terminal, occasional plain lines elsewhere."""
+"""The progress display of all commands: a bar on a terminal, and a line every 30 seconds elsewhere."""
 
-import time
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
-from pipelines.engines import Listener
+from pipelines.pages.figures import size
 from pipelines.report.printed import print_plain
-from schemas.manifest import Entry
+from pipelines.runs.pace import Pace
 
-_LINE_SECONDS = 30.0
+#: Seconds between two lines where the output is not a terminal.
+LINE_SECONDS = 30.0
+#: Updates of the bar per second. Each costs about a millisecond.
+_UPDATES = 2
 
 
-class ProgressDisplay(Listener):
-    """A listener of engine events that prints progress.
+@dataclass(slots=True)
+class _Phase:
+    name: str
+    unit: str
+    pace: Pace
+    shown: str = ""
 
-    Progress is measured in planned bytes, so that the remaining time can be estimated without counting documents.
+
+class Display:
+    """Shows the progress of a command while the block runs; implements `spanmarker_core.progress.Progress`.
 
     Args:
-        console: where to print.
-        intent: description of the planned work, printed below the line about the environment.
-        total_bytes: planned size of the shards to process, in bytes of text.
+        console: where to show it. A quiet console shows nothing.
     """
 
-    def __init__(self, console: Console, intent: str, total_bytes: int) -> None:
+    def __init__(self, console: Console) -> None:
         self.console = console
-        self.intent = intent
-        self.total_bytes = max(1, total_bytes)
-        self.documents = self.words = self.done_bytes = 0
-        self._partial: dict[str, int] = {}
-        self._start = self._last_line = time.monotonic()
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self._bar = self._progress.add_task("loading the model", total=self.total_bytes)
+        self._phases: list[_Phase] = []
+        self._over = threading.Event()
+        self._live: Live | None = None
+        self._lines: threading.Thread | None = None
 
-    def __enter__(self) -> "ProgressDisplay":
-        self._progress.start()
+    def __enter__(self) -> "Display":
+        if self.console.quiet:
+            return self
+        if self.console.is_terminal:
+            self._live = Live(
+                get_renderable=self._drawn, console=self.console, refresh_per_second=_UPDATES, transient=True
+            )
+            self._live.start()
+        else:
+            self._lines = threading.Thread(target=self._print_lines, name="progress", daemon=True)
+            self._lines.start()
         return self
 
-    def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._progress.stop()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        if self._live is not None:
+            self._live.stop()
+        if self._lines is not None:
+            self._lines.join()
 
-    def started(self, facts: dict[str, str]) -> None:
-        """Print the environment of the workers and the planned work.
-
-        Args:
-            facts: description of the workers' environment.
-        """
-        line = ", ".join(f"{name}: {value}" for name, value in facts.items())
-        print_plain(self.console, f"{line}\n{self.intent}")
-        self._progress.update(self._bar, description="tagging")
-        self._start = time.monotonic()  # Loading the model does not count as tagging.
-
-    def progressed(self, shard: str, documents: int, words: int, n_bytes: int) -> None:
-        """Add the progress since the last call.
+    def say(self, line: str) -> None:
+        """Print a line above the bar.
 
         Args:
-            shard: name of the shard.
-            documents: documents processed since the last call.
-            words: words processed since the last call.
-            n_bytes: bytes of text processed since the last call.
+            line: the line; it is printed as it is.
         """
-        self.documents += documents
-        self.words += words
-        self._partial[shard] = self._partial.get(shard, 0) + n_bytes
-        self._show()
+        print_plain(self.console, line)
 
-    def finished(self, entry: Entry, n_bytes: int, worker: str) -> None:
-        """Add a committed shard.
+    @contextmanager
+    def phase(self, name: str, total: float | None = None, unit: str = "", done: float = 0) -> Iterator[None]:
+        """Show a phase while the block runs. A phase within another one is shown in its place.
 
         Args:
-            entry: manifest entry of the shard.
-            n_bytes: planned size in bytes of text.
-            worker: name of the worker; unused.
+            name: what is done, such as "scoring dev".
+            total: units of work in the phase; None if that is unknown.
+            unit: plural of the unit, such as "words"; "bytes" are shown as sizes.
+            done: units that were done before.
         """
-        self._partial.pop(entry.shard, None)
-        self.done_bytes += n_bytes
-        self._show()
+        self._phases.append(_Phase(name, unit, Pace(total, done)))
+        try:
+            yield
+        finally:
+            self._phases.pop()
 
-    def retried(self, shard: str, reason: str) -> None:
-        """Report a failed attempt and discard its progress.
+    def advance(self, count: float = 0, shown: str | None = None) -> None:
+        """Add work to the current phase.
 
         Args:
-            shard: name of the shard.
-            reason: why the attempt failed.
+            count: units done since the last call; negative if work has to be done again.
+            shown: current values worth showing; None leaves the last ones.
         """
-        self._partial.pop(shard, None)
-        self.console.print(f"retrying shard {shard}: {reason}", markup=False)
+        if self._phases:
+            phase = self._phases[-1]
+            phase.pace.add(count)
+            if shown is not None:
+                phase.shown = shown
 
-    def failed(self, shard: str, reason: str) -> None:
-        """Discard the progress of a permanently failed shard.
+    def _drawn(self) -> RenderableType:
+        """Return the bar, and below it the current values."""
+        if not (phases := self._phases[-1:]):
+            return Text()
+        phase, pace = phases[0], phases[0].pace
+        bar = Table.grid(padding=(0, 1), expand=True)
+        for ratio in (None, 1, None, None):
+            bar.add_column(ratio=ratio, no_wrap=True)
+        total = None if pace.total is None else max(pace.total, 1e-9)
+        width = max(10, min(40, self.console.width - len(phase.name) - 40))
+        drawn = ProgressBar(total, pace.done, width=width, pulse=total is None)
+        share = "" if pace.share is None else f"{int(100 * pace.share)} %"
+        bar.add_row(phase.name, drawn, share, Text(_times(pace)))
+        below = Text(_values(phase), style="dim", no_wrap=True, overflow="ellipsis")
+        return Group(bar, below) if below else bar
 
-        Args:
-            shard: name of the shard.
-            reason: why its last attempt failed.
-        """
-        self._partial.pop(shard, None)
-        self._show()
+    def _print_lines(self) -> None:
+        while not self._over.wait(LINE_SECONDS):
+            if phases := self._phases[-1:]:
+                self.say(line_of(phases[0].name, phases[0].pace, _values(phases[0])))
 
-    def _show(self) -> None:
-        now = time.monotonic()
-        # A shard's texts may exceed its planned size, for example in compressed files.
-        done = min(self.done_bytes + sum(self._partial.values()), self.total_bytes)
-        rate = f"{self.documents:,} documents, {self.words / max(now - self._start, 1e-9):,.0f} words/s"
-        self._progress.update(self._bar, completed=done, description=rate)
-        if not self.console.is_terminal and now - self._last_line >= _LINE_SECONDS:
-            self._last_line = now
-            left = (now - self._start) * (self.total_bytes - done) / max(done, 1)
-            self.console.print(f"{done / self.total_bytes:.0%}, {rate}, about {left:,.0f} s left", markup=False)
+
+def line_of(name: str, pace: Pace, values: str) -> str:
+    """Return the progress of a phase as a line of text.
+
+    Args:
+        name: what is done.
+        pace: how much of it.
+        values: current values, or nothing.
+    """
+    share = None if pace.share is None else f"{int(100 * pace.share)} %"
+    return f"{name}: {', '.join(part for part in (share, _times(pace), values) if part)}"
+
+
+def _times(pace: Pace) -> str:
+    left = pace.left()
+    return f"{clock(pace.elapsed())} elapsed" + ("" if left is None else f", about {clock(left)} left")
+
+
+def _values(phase: _Phase) -> str:
+    pace = phase.pace
+    if not phase.unit:
+        return phase.shown
+    form: Callable[[float], str] = size if phase.unit == "bytes" else lambda count: f"{count:,.0f}"
+    done = form(pace.done) if pace.total is None else f"{form(pace.done)} of {form(pace.total)}"
+    unit = "" if phase.unit == "bytes" else f" {phase.unit}"
+    return ", ".join(part for part in (f"{done}{unit}", phase.shown) if part)
+
+
+def clock(seconds: float) -> str:
+    """Return a time in hours, minutes and seconds.
+
+    Args:
+        seconds: the time.
+
+    >>> clock(9), clock(75.6), clock(3725)
+    ('0:09', '1:15', '1:02:05')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -8,7 +8,7 @@ describe all rows of the output; they are available after a run that ends with a
 import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from pipelines.errors import PipelineError, exit_code
 from pipelines.output.overwrite import begins
+from pipelines.output.progress_file import RunState
 from pipelines.report.run_counts import RunCounts, rejects_in
 from pipelines.shards.stats import STATUSES
 from pipelines.storage import absolute, publish_bytes
@@ -42,6 +43,7 @@ class Metrics:
 
     Attributes:
         values: values of the report, once they are available.
+        state: returns how far the run is, once that is known.
 
     Raises:
         PipelineError: `output.not_writable`, from `begin`, or at the end of the block if it raised no other error.
@@ -51,6 +53,7 @@ class Metrics:
         self.path = None if path is None else absolute(path)
         self.output, self.counts = output, counts
         self.values: dict[str, Any] | None = None
+        self.state: Callable[[], RunState] | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep_writing, name="metrics", daemon=True)
 
@@ -84,11 +87,16 @@ class Metrics:
 
     def _write(self, end: tuple[BaseException | None] | None) -> None:
         assert self.path is not None
-        publish_bytes(self.path, exposition(self.output, self.counts, self.values, end))
+        state = self.state() if self.state else None
+        publish_bytes(self.path, exposition(self.output, self.counts, self.values, end, state))
 
 
 def exposition(
-    output: str, counts: RunCounts, values: dict[str, Any] | None, end: tuple[BaseException | None] | None
+    output: str,
+    counts: RunCounts,
+    values: dict[str, Any] | None,
+    end: tuple[BaseException | None] | None,
+    state: RunState | None = None,
 ) -> bytes:
     """Return the contents of the file.
 
@@ -97,6 +105,7 @@ def exposition(
         counts: counters of the run.
         values: values of the report, if available.
         end: None while the run is active; then a tuple with the exception that ended it, or with None for success.
+        state: how far the run is, if that is known.
     """
     error = end[0] if end else None
     shards = {"run": counts.shards, "skipped": counts.skipped, "failed": getattr(error, "count", 0)}
@@ -108,6 +117,12 @@ def exposition(
     metrics.add_rows("run", "finished in this run", counts.counts, counts.reject_codes, counts.labels)
     metrics.add("run_stage_seconds", "Seconds by stage, all workers.", counts.stage_seconds, "stage")
     metrics.add("run_words_per_second", "Words per second in finished shards.", counts.words_per_second)
+    if state is not None:
+        metrics.add("run_planned_shards", "Shards that this run has to process.", state.planned_shards)
+        metrics.add("run_planned_bytes", "Their size in bytes of text, as planned.", state.planned_bytes)
+        metrics.add("run_done_bytes", "Bytes of text processed, unfinished shards included.", state.done_bytes)
+        if end is None and state.eta_s is not None:
+            metrics.add("run_eta_seconds", "Estimated seconds to the end of the run.", state.eta_s)
     if end is not None:
         metrics.add("run_finish_timestamp_seconds", "End time of the run.", time.time())
         metrics.add("run_exit_code", "Exit code of the last run.", exit_code(error))

@@ -24,14 +24,15 @@ from pipelines.output.overwrite import refuse_inputs, refuse_overwrite
 from pipelines.output.pending_shards import SKIPPED, PendingShards, find_pending
 from pipelines.output.reconcile import NONE, remove_uncommitted, remove_unknown_files
 from pipelines.report.command import command_line
-from pipelines.report.printed import print_plain
 from pipelines.report.run_counts import Listeners, RunCounts, rejects_in
-from pipelines.report.run_markdown import describe_alarms, describe_documents, report_markdown
+from pipelines.report.run_markdown import report_markdown
 from pipelines.report.run_values import describe_run, report_json, versions
 from pipelines.runs.json_log import JsonLog, is_log
+from pipelines.runs.messages import last_lines, model_line, work_line
 from pipelines.runs.planned_job import plan_job
-from pipelines.runs.progress import ProgressDisplay
+from pipelines.runs.progress import Display
 from pipelines.runs.prometheus import Metrics, is_metrics
+from pipelines.runs.run_progress import RunProgress
 from pipelines.snapshots.snapshots import Snapshots, refuse_other_formats
 from pipelines.storage import (
     Lease,
@@ -44,8 +45,6 @@ from pipelines.storage import (
     sole_writer,
     use_options,
 )
-from schemas import ANNOTATED_SAMPLES
-from schemas.annotated import CODES
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
@@ -55,7 +54,7 @@ _CHECK_SECONDS = 60.0
 _REASONS = 5
 
 
-def run_job(job: ShardJob, console: Console) -> None:
+def run_job(job: ShardJob, console: Console, verbose: bool = False) -> None:
     """Process the missing shards of a job and print a summary.
 
     The job is validated before any document is processed, and leftovers of earlier runs are removed before the first
@@ -63,7 +62,8 @@ def run_job(job: ShardJob, console: Console) -> None:
 
     Args:
         job: the job.
-        console: receives the output of the command.
+        console: receives the output of the command, unless the log is on standard error.
+        verbose: whether to print the environment of the workers.
 
     Raises:
         CodedError: an error of the job.
@@ -73,8 +73,19 @@ def run_job(job: ShardJob, console: Console) -> None:
     counts = RunCounts()
     output = absolute(job.output)
     _refuse_overwrites(job, output)
-    with JsonLog(job.log_json) as log, Metrics(job.metrics, output, counts) as metrics:
-        _Run(job, output, console, counts, log, metrics).run()
+    if job.log_json == "-":
+        console = Console(quiet=True)  # Containers mix both streams, and a reader of the log expects JSON.
+    with (
+        JsonLog(job.log_json) as log,
+        Metrics(job.metrics, output, counts) as metrics,
+        Display(console) as display,
+    ):
+        try:
+            _Run(job, output, display, counts, log, metrics, verbose).run()
+        except KeyboardInterrupt as error:
+            if not hasattr(error, "__notes__"):
+                error.add_note("No shard was under way, so nothing is lost.")
+            raise
 
 
 def _refuse_overwrites(job: ShardJob, output: str) -> None:
@@ -108,9 +119,16 @@ class _Run:
     """A run with its listeners."""
 
     def __init__(
-        self, job: ShardJob, output: str, console: Console, counts: RunCounts, log: JsonLog, metrics: Metrics
+        self,
+        job: ShardJob,
+        output: str,
+        display: Display,
+        counts: RunCounts,
+        log: JsonLog,
+        metrics: Metrics,
+        verbose: bool,
     ) -> None:
-        self.output, self.console = output, console
+        self.output, self.display, self.verbose = output, display, verbose
         self.counts, self.log, self.metrics = counts, log, metrics
         limit = job.max_rejects if isinstance(job, CorpusJob) else None
         self.limit = None if limit is None else MaxRejects.parse(limit)
@@ -135,25 +153,33 @@ class _Run:
             self.metrics.begin()
             if isinstance(self.job, TagJob):
                 refuse_other_formats(output, self.job.commit)
-            work = self._find_work(lease)
+            with self.display.phase("looking for inputs and finished shards"):
+                work = self._find_work(lease)
             if not work.changed and (known := self._last_report(work)) is not None:
                 self._nothing_to_do(work, known, lease)
                 return
             # The old report is outdated, and its absence marks an interrupted run.
             remove(self._report_path)
             self._do(work, lease)
-            lease.check()
-            remove_unknown_files(output, work.known, self.held)
-            compact(output)
-            values = describe_run(output, work, self.counts, self.job, identity, started, self.line)
-            if (missing := values["this_run"]["shards_left"]) and not self.stopped:
-                reason = f"the entries of {missing:,} finished shards are missing"
-                raise PipelineError("output.not_readable", path=join(output, "manifest"), reason=reason)
-            self.work.end(output, work.plan.names)
-            lease.check()  # Counting a large output takes time.
-            self._publish(values)
-            self._say_done(values)
+            with self.display.phase("writing the report"):
+                values = self._finish(work, lease, started)
+            self.display.say(last_lines(values, output, self.table))
             self._end("done", values, work, lease)
+
+    def _finish(self, work: PendingShards, lease: Lease, started: str) -> dict[str, Any]:
+        """Complete the output after its shards, publish the report, and return its values."""
+        output = self.output
+        lease.check()
+        remove_unknown_files(output, work.known, self.held)
+        compact(output)
+        values = describe_run(output, work, self.counts, self.job, self.identity, started, self.line)
+        if (missing := values["this_run"]["shards_left"]) and not self.stopped:
+            reason = f"the entries of {missing:,} finished shards are missing"
+            raise PipelineError("output.not_readable", path=join(output, "manifest"), reason=reason)
+        self.work.end(output, work.plan.names)
+        lease.check()  # Counting a large output takes time.
+        self._publish(values)
+        return values
 
     def _publish(self, values: dict[str, Any]) -> None:
         from pipelines.report.run_page import report_page  # imported late, so that a run starts quickly
@@ -200,20 +226,26 @@ class _Run:
         settings = replace(job.settings, workers=min(job.workers, max(work.left, 1)))
         words = {"workers": str(settings.workers), "threads per worker": str(settings.threads)}
         self.counts.machine = words
-        with ProgressDisplay(self.console, work.intent, work.left_bytes) as display:
-            if not work.left:  # and there is something to remove
-                print_plain(self.console, work.intent)
-                return
-            task = replace(self.work.task(identity_digest(self.identity)), lease=lease.token)
-            self.work.begin(self.output)
-            listener = Listeners([display, self.counts, self.log], words)
+        self.display.say(f"{model_line(job)}\n{work_line(job, work, settings)}")
+        if not work.left:  # and there is something to remove
+            return
+        task = replace(self.work.task(identity_digest(self.identity)), lease=lease.token)
+        self.work.begin(self.output)
+        progress = RunProgress(
+            self.output, work.left, work.left_bytes, job.verb, self.display, self.log, verbose=self.verbose
+        )
+        with progress:
+            self.metrics.state = progress.state
+            listener = Listeners([progress, self.counts, self.log], words)
             try:
                 engine(job.engine)(self._shards(work, lease), task, settings, listener)
-            except (CodedError, KeyboardInterrupt):
+            except (CodedError, KeyboardInterrupt) as error:
                 # Remove leftovers of failed attempts. If that fails, the next run removes them.
                 with contextlib.suppress(CodedError, OSError):
                     lease.check()
                     remove_uncommitted(self.output, work.known, self.held)
+                if isinstance(error, KeyboardInterrupt):
+                    error.add_note(progress.interrupted())
                 raise
 
     def _shards(self, work: PendingShards, lease: Lease) -> Iterator[Shard]:
@@ -241,7 +273,7 @@ class _Run:
             for _ in self._shards(work, lease):
                 pass
         rows = join(self.output, self.table)
-        print_plain(self.console, f"Nothing to do: {work.intent}. Rows: {rows}")
+        self.display.say(f"Nothing to do: {work.intent}. Rows: {rows}")
         self._end("nothing to do", values, work, lease)
 
     def _end(self, reason: str, values: dict[str, Any], work: PendingShards, lease: Lease) -> None:
@@ -273,7 +305,9 @@ class _Run:
             )
         if self.snapshots is not None:
             lease.check()
-            print_plain(self.console, self.snapshots.publish(lease.check))
+            with self.display.phase("committing the snapshot"):
+                published = self.snapshots.publish(lease.check)
+            self.display.say(published)
             if len(self.held - work.known):
                 remove_unknown_files(self.output, work.known)
         self.log.event(
@@ -302,28 +336,3 @@ class _Run:
             raise PipelineError("output.not_readable", path=self._report_path, reason=error) from error
         except (ValueError, KeyError, TypeError):
             return None
-
-    def _say_done(self, values: dict[str, Any]) -> None:
-        counts, run = values["output"]["counts"], values["this_run"]
-        found = f"{counts['entities']:,} entities in " if "entities" in counts else ""
-        lines = [f"{describe_documents(counts)}; {found}{counts['words']:,} words"]
-        if run["shards_run"]:
-            lines.append(
-                f"{run['shards_run']:,} shards in {run['seconds']:,.1f} s, {run['words_per_second']:,.0f} words/s"
-            )
-        if run["shards_orphaned"]:
-            kept = run["documents_orphaned"]
-            lines.append(f"{kept:,} of the documents are from inputs that no longer exist; --prune removes them")
-        if run["shards_pruned"]:
-            lines.append(f"{run['documents_pruned']:,} documents of inputs that no longer exist were removed")
-        if amiss := {code: count for code in CODES if (count := counts.get(f"gold_{code}"))}:
-            what = ", ".join(f"{count:,} {code}" for code, count in amiss.items())
-            lines.append(f"Annotations that cannot be learned, listed in gold_problems: {what}")
-        if counts["unreadable"]:
-            what = "sentences or parts of files" if self.table == ANNOTATED_SAMPLES.name else "files or parts of files"
-            lines.append(f"{counts['unreadable']:,} {what} could not be read: see rejects")
-        if duplicates := values["output"]["duplicate_ids_across_shards"]["documents"]:
-            lines.append(f"{duplicates:,} documents have an id that also occurs in another shard: see report.md")
-        lines += describe_alarms(values)
-        lines.append(f"Rows: {join(self.output, self.table)}   Report: {join(self.output, 'report.html')}")
-        print_plain(self.console, "\n".join(lines))

@@ -5,11 +5,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from pipelines.errors import PipelineError
 from pipelines.jobs.train import TrainJob
 from pipelines.output.overwrite import refuse_bundle, refuse_inputs
+from pipelines.runs.progress import Display
 from pipelines.training_data.windows import PackedAs, PreparedWindows, is_prepared
 from spanmarker_core.data import Sentence, read_annotated
 from spanmarker_core.evaluation.report import f1_in_words
@@ -19,30 +18,36 @@ from spanmarker_core.training.distributed import rank
 from spanmarker_core.training.initialise import encoder_packer
 
 
-def run_training(job: TrainJob, console: Console) -> TrainingResult:
+def run_training(job: TrainJob, display: Display) -> TrainingResult:
     """Read the data, train, write the bundle and print its scores.
 
     Args:
         job: the job.
-        console: receives the output of the command.
+        display: shows the output and the progress of the command.
     """
-
-    def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False)
-
+    say = display.say
     _refuse_overwrites(job)
-    sentences, settings = _training_data(job, say)
-    result = train(
-        sentences,
-        list(_annotated(job, job.dev)),
-        job.encoder,
-        job.output,
-        settings,
-        test_sentences=list(_annotated(job, job.test)) if job.test else (),
-        facts=job.facts(),
-        card_facts={"data_name": Path(job.train).name},
-        log=say,
-    )
+    with display.phase("reading the data"):
+        sentences, settings = _training_data(job, say)
+        dev = list(_annotated(job, job.dev))
+        test = list(_annotated(job, job.test)) if job.test else ()
+    try:
+        with display.phase("training the model"):
+            result = train(
+                sentences,
+                dev,
+                job.encoder,
+                job.output,
+                settings,
+                test_sentences=test,
+                facts=job.facts(),
+                card_facts={"data_name": Path(job.train).name},
+                log=say,
+                progress=display,
+            )
+    except KeyboardInterrupt as error:
+        error.add_note(_interrupted(job))
+        raise
     if rank():
         return result
     say(
@@ -52,6 +57,14 @@ def run_training(job: TrainJob, console: Console) -> TrainingResult:
     if result.test is not None:
         say(f"test {f1_in_words(result.test)} on {result.test.micro.support:,} entities")
     return result
+
+
+def _interrupted(job: TrainJob) -> str:
+    """Return what an interruption of a training costs."""
+    checkpoints = TrainingFolder(job.output)
+    if (step := checkpoints.last_step()) is None:
+        return "No checkpoint was written yet: --save-steps writes them more often than at the end of each epoch."
+    return f"The training continues after step {step:,}, whose checkpoint is in {checkpoints.path}."
 
 
 def _annotated(job: TrainJob, path: str) -> Iterator[Sentence]:

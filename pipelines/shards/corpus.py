@@ -18,6 +18,7 @@ from pipelines.processes.isolated import isolate
 from pipelines.shards.careful import ENDS_PROCESS, CarefulAttempt
 from pipelines.shards.document_batch import DocumentBatch, PackedBatch
 from pipelines.shards.model import Packing, check_model
+from pipelines.shards.progress import BatchProgress
 from pipelines.shards.runner import ShardWork, Writers
 from pipelines.shards.sample_files import SampleWriter, read_batches
 from pipelines.shards.tables import annotations_table
@@ -34,6 +35,7 @@ from schemas import ANNOTATIONS, DOCUMENTS, ENTITIES, PREPARED, SAMPLES, Table
 from schemas.manifest import Entry
 from schemas.shards import Shard
 from spanmarker_core.inference.out_of_memory import is_out_of_memory
+from spanmarker_core.progress import SILENT
 
 if TYPE_CHECKING:  # It imports torch, which preparing samples does not need.
     from spanmarker_core.inference.tagger import Tagger
@@ -143,6 +145,7 @@ class TagShard(_CorpusShard):
         with self.stats.timed("tag"):
             group, samples = batch.group, batch.arrive()
             edges = document_edges(samples.document_ids)
+            self.model.progress = BatchProgress(batch, int(samples.windows.word_tag.sum()), self.report)
 
             def work(start: int, end: int) -> pa.RecordBatch:
                 part = samples if end - start == len(edges) - 1 else samples.take(np.arange(edges[start], edges[end]))
@@ -156,6 +159,7 @@ class TagShard(_CorpusShard):
                     group.reject(place, "tag", code, describe(outcome))
                 else:
                     group.annotations.append(outcome)
+            self.model.progress = SILENT
             group.count(samples)
 
     def finish(self, group: DocumentBatch, writers: Writers) -> int:

@@ -26,7 +26,8 @@ class DocumentBatch:
         n_long_words: int64, words of each document that are too long for a window, counted so far.
         annotations: ENTITIES rows; the rows of one document may be spread over several batches.
         rejected: rejects of `documents`, by position. Their annotations are ignored.
-        reported: words and bytes of text already returned by `new_progress`.
+        processed: bytes of text in the packed batches so far.
+        reported: words and bytes of text of which progress was told.
     """
 
     documents: pa.RecordBatch
@@ -37,6 +38,7 @@ class DocumentBatch:
     n_long_words: np.ndarray = field(init=False)
     annotations: list[pa.RecordBatch] = field(default_factory=list, kw_only=True)
     rejected: dict[int, Reject] = field(default_factory=dict, kw_only=True)
+    processed: int = field(default=0, kw_only=True)
     reported: tuple[int, int] = field(default=(0, 0), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -95,20 +97,39 @@ class DocumentBatch:
         self.n_long_words += np.bincount(word_places[own & windows.word_long], minlength=size)
 
     def new_progress(self, step: "PackedBatch[DocumentBatch]") -> tuple[int, int]:
-        """Return the words counted and the bytes of text processed since the last call.
+        """Return the words counted and the bytes of text processed, less those of which progress was told.
 
         Call it after each packed batch. Words of documents that have been rejected in the meantime are subtracted.
-        Bytes are approximated by the characters of the batch's windows; the last batch adds the remainder.
 
         Args:
             step: the packed batch.
         """
         alive = np.ones(len(self.documents), bool)
         alive[list(self.rejected)] = False
-        words, total = int(self.n_words[alive].sum()), self.documents["text"].nbytes
-        n_bytes = total if step.last else min(self.reported[1] + sum(map(len, step.samples.texts)), total)
-        before, self.reported = self.reported, (words, n_bytes)
-        return words - before[0], n_bytes - before[1]
+        words = int(self.n_words[alive].sum())
+        self.processed += self.text_bytes(step)
+        before, self.reported = self.reported, (words, self.processed)
+        return words - before[0], self.processed - before[1]
+
+    def text_bytes(self, step: "PackedBatch[DocumentBatch]") -> int:
+        """Return the bytes of text of a packed batch that is not processed yet.
+
+        They are approximated by the characters of its windows; the last batch has the remainder.
+
+        Args:
+            step: the packed batch.
+        """
+        left = self.documents["text"].nbytes - self.processed
+        return left if step.last else min(sum(map(len, step.samples.texts)), left)
+
+    def told(self, words: int, n_bytes: int) -> None:
+        """Record that progress was told within a packed batch.
+
+        Args:
+            words: number of words.
+            n_bytes: bytes of text.
+        """
+        self.reported = self.reported[0] + words, self.reported[1] + n_bytes
 
     def checked_annotations(self) -> pa.RecordBatch:
         """Return the ENTITIES rows of documents that are not rejected, numbered within each document.

@@ -27,6 +27,7 @@ from pipelines.shards.careful import CarefulAttempt
 from pipelines.shards.document_batch import DocumentBatch, PackedBatch, reject_of
 from pipelines.shards.model import Packing
 from pipelines.shards.prefetch import prefetch
+from pipelines.shards.progress import Report, ShardProgress
 from pipelines.shards.stats import ShardStats
 from pipelines.shards.tables import documents_table, rejects_table
 from pipelines.stages.pack import Encoded, pack_runs
@@ -42,9 +43,12 @@ from schemas.shards import Shard
 #: Chunks of windows that are made ahead of the caller.
 _AHEAD = 2
 
-Progress = Callable[[int, int, int], None]  # documents, words, bytes of text, since the last call
 Writers = dict[str, Any]  # by table: `TableWriter` or `ArrowFile`
 Documents = TypeVar("Documents", bound=DocumentBatch)
+
+
+def _ignore(progress: ShardProgress) -> None:
+    pass
 
 
 class ShardWork(ABC, Generic[Documents]):
@@ -62,6 +66,7 @@ class ShardWork(ABC, Generic[Documents]):
         libraries: libraries whose versions the manifest entry records.
         footer: metadata of the files.
         stats: counts and times.
+        report: receives the progress while `run` is running.
     """
 
     tables: tuple[Table, ...]
@@ -71,6 +76,7 @@ class ShardWork(ABC, Generic[Documents]):
     def __init__(self, shard: Shard, task: Task, packing: Packing, careful: CarefulAttempt | None) -> None:
         self.shard, self.task, self.packing, self.careful = shard, task, packing, careful
         self.stats = ShardStats()
+        self.report: Report = _ignore
         self.footer = {
             "model_digest": task.model_digest,
             "run": task.job,
@@ -154,18 +160,19 @@ class ShardWork(ABC, Generic[Documents]):
             entry: the entry.
         """
 
-    def run(self, progress: Progress | None) -> Entry:
+    def run(self, report: Report | None) -> Entry:
         """Do the work, publish the files, commit the manifest entry, return the entry.
 
         Args:
-            progress: called after each chunk of windows; documents count when their batch is finished.
+            report: receives the progress, at least after each chunk of windows; documents, entities and rejects count
+                when their batch is finished.
 
         Raises:
             PipelineError: `output.not_writable`, `output.lock_lost`; `samples.damaged`; `input.changed` if the input
                 differs from the plan; `model.broken` if the model fails on a valid text; `shard.unbalanced`.
             OSError: the input's storage failed.
         """
-        stats, task = self.stats, self.task
+        stats, task, self.report = self.stats, self.task, report or _ignore
         with ExitStack() as stack:
             writers: Writers = {}
             for table in self.tables:
@@ -176,9 +183,10 @@ class ShardWork(ABC, Generic[Documents]):
             batches = stack.enter_context(closing(prefetch(self.batches(), _AHEAD)))
             for batch in stats.timed_each("wait", batches):
                 self.process(batch, writers)
+                before = stats.entities, stats.rejects
                 documents = self.finish(batch.group, writers) if batch.last else 0
-                if progress is not None:
-                    progress(documents, *batch.group.new_progress(batch))
+                found = stats.entities - before[0], stats.rejects - before[1]
+                self.report(ShardProgress(documents, *batch.group.new_progress(batch), *found))
             stats.check_balance(self.shard)
             self.check_content()
             with stats.timed("write"):

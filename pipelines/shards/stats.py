@@ -50,6 +50,16 @@ class ShardStats:
     languages: Counter[str] = field(default_factory=Counter)
     languages_from: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def entities(self) -> int:
+        """Number of entities."""
+        return self.labels.total()
+
+    @property
+    def rejects(self) -> int:
+        """Number of rejected documents, and of parts of files that could not be read."""
+        return self.counts["rejected"] + self.counts["unreadable"]
+
     @contextlib.contextmanager
     def timed(self, stage: str) -> Iterator[None]:
         """Add the time of the block to a stage.

@@ -21,7 +21,8 @@ from pipelines.shards.annotated import AnnotatedShard
 from pipelines.shards.careful import CarefulAttempt
 from pipelines.shards.corpus import PrepareShard, TagSamplesShard, TagShard
 from pipelines.shards.model import LOAD_SECONDS, Model, Packing, model_for
-from pipelines.shards.runner import Progress, ShardWork
+from pipelines.shards.progress import Report, ShardProgress
+from pipelines.shards.runner import ShardWork
 from pipelines.task import AnnotatedTask, TagTask, Task
 from schemas.manifest import Entry
 from schemas.shards import Shard
@@ -113,7 +114,7 @@ def run_shard(
     shard: Shard,
     task: Task,
     model: Model,
-    progress: Progress | None = None,
+    report: Report | None = None,
     careful: CarefulAttempt | None = None,
 ) -> Entry:
     """Do the work of a task on one shard, commit its manifest entry, return the entry.
@@ -122,7 +123,7 @@ def run_shard(
         shard: the shard to read.
         task: the shard task.
         model: the model of the task (`pipelines.shards.model.model_for`).
-        progress: called repeatedly with the documents, words and bytes of text since the last call.
+        report: receives the progress.
         careful: rejects records that end a process; None leaves the process unprotected.
 
     Raises:
@@ -136,18 +137,16 @@ def run_shard(
         work = AnnotatedShard(shard, task, cast(Packing, model), careful)
     else:
         work = PrepareShard(shard, task, cast(Packing, model), careful)
-    return work.run(progress)
+    return work.run(report)
 
 
-def attempt(
-    shard: Shard, task: Task, progress: Callable[[int, int, int], None] | None = None, careful: bool = False
-) -> Outcome:
+def attempt(shard: Shard, task: Task, report: Report | None = None, careful: bool = False) -> Outcome:
     """Attempt one shard. Ends the process if that takes too much time or memory.
 
     Args:
         shard: the shard.
         task: the shard task.
-        progress: called repeatedly with the documents, words and bytes of text since the last call.
+        report: receives the progress.
         careful: whether to reject documents that end a process, for the last attempt (`pipelines.shards.careful`). The
             time limit then applies to each step of the work instead of the shard.
     """
@@ -158,22 +157,22 @@ def attempt(
                 return Done(committed)  # by another attempt, for example one considered dead
             if not careful:
                 with _watched(f"shard {shard.name}", task.shard_seconds, task.worker_bytes):
-                    return Done(run_shard(shard, task, model, progress))
+                    return Done(run_shard(shard, task, model, report))
             lock = threading.Lock()
 
-            def report(documents: int = 0, words: int = 0, n_bytes: int = 0) -> None:
+            def alive(progress: ShardProgress = ShardProgress()) -> None:  # noqa: B008  # it is immutable
                 restart()
                 with lock:  # Reading and tagging report from different threads.
-                    if progress is not None:
-                        progress(documents, words, n_bytes)
+                    if report is not None:
+                        report(progress)
 
             # A step ends at its own limit, after the time that its process takes to load the model.
             seconds = task.shard_seconds and LOAD_SECONDS + 2 * task.shard_seconds
             with (
                 _watched(f"a step of shard {shard.name}", seconds, task.worker_bytes) as restart,
-                CarefulAttempt(task, report) as attempts,
+                CarefulAttempt(task, alive) as attempts,
             ):
-                return Done(run_shard(shard, task, model, report, attempts))
+                return Done(run_shard(shard, task, model, alive, attempts))
         except PipelineError as error:
             if error.code in ("input.changed", "samples.damaged"):
                 return Failed(describe(error), retry=False)

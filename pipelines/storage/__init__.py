@@ -27,7 +27,7 @@ from pipelines.storage.files import (
     size_of,
 )
 from pipelines.storage.folders import Listed, listing, local_kind, names_in, sizes_in
-from pipelines.storage.lock import Lease, check_lease, sole_writer
+from pipelines.storage.lock import Holder, Lease, check_lease, current_writer, sole_writer
 from pipelines.storage.options import given_options, option_names, use_options
 from pipelines.storage.outputs import publish, publish_bytes, remove_scratch, writing
 from pipelines.storage.urls import absolute, join, normalise_url, resolve
@@ -35,11 +35,13 @@ from spanmarker_core.data.blocks import is_storage_error
 
 __all__ = [
     "ContentIdentity",
+    "Holder",
     "Lease",
     "Listed",
     "StorageError",
     "absolute",
     "check_lease",
+    "current_writer",
     "exists",
     "given_options",
     "in_bucket",

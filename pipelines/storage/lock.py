@@ -73,6 +73,11 @@ class Holder:
         """Whether the process is known to have ended: only if it ran on this machine."""
         return bool(self.machine) and self.machine == _machine() and not os.path.exists(f"/proc/{self.pid}")
 
+    @property
+    def age(self) -> float:
+        """Seconds since the last renewal, by the clocks of both machines."""
+        return (datetime.now(UTC) - datetime.fromisoformat(self.renewed)).total_seconds()
+
     def __str__(self) -> str:
         job = f"{self.who}, " if self.who else ""
         return f"{job}process {self.pid} on {self.host}, since {self.since}"
@@ -137,6 +142,29 @@ def sole_writer(folder: str, who: str = "") -> Iterator[Lease]:
             yield stack.enter_context(_local_lease(folder, lock, _me(who)))
         else:
             yield stack.enter_context(_numbered_lease(folder, fs, path, who))
+
+
+def current_writer(folder: str) -> Holder | None:
+    """Return the writer that holds the lock of an output folder, as far as its lock says; None if it is free.
+
+    Nothing is locked or changed. A writer on another machine that has died without a word counts as alive.
+
+    Args:
+        folder: path or URL of the output folder.
+
+    Raises:
+        OSError: the store failed.
+    """
+    fs, path = resolve(folder)
+    names = [entry.path.rpartition("/")[2] for entry in entries(fs, path) if entry.kind == "file"]
+    numbered = max((name for name in names if name.startswith(_NAME) and name[len(_NAME) :].isdecimal()), default=None)
+    for name in filter(None, (numbered, _LOCAL_NAME if is_local(fs) else None)):
+        with contextlib.suppress(FileNotFoundError):
+            holder = _holder(with_retries(fs, lambda name=name: fs.cat_file(f"{path}/{name}")))  # type: ignore[misc]
+            stale = name != _LOCAL_NAME and holder is not None and holder.age > STALE
+            if holder is not None and not (holder.released or holder.dead or stale):
+                return holder
+    return None
 
 
 def check_lease(folder: str, token: str) -> None:
@@ -300,8 +328,7 @@ class _NumberedLease:
         try:
             renewed = with_retries(self._fs, lambda: self._fs.modified(self._name(number)))
         except NotImplementedError:
-            renewed_at = holder.renewed if holder else self._me.since
-            return (datetime.now(UTC) - datetime.fromisoformat(renewed_at)).total_seconds()
+            return (holder or self._me).age
         with_retries(self._fs, lambda: self._fs.pipe_file(probe, b""))
         now = with_retries(self._fs, lambda: self._fs.modified(probe))
         with_retries(self._fs, lambda: self._fs.rm_file(probe))

@@ -6,6 +6,15 @@ from itertools import groupby
 from spanmarker_core.data.records import Sentence
 
 
+def count_words(sentences: Iterable[Sentence]) -> int:
+    """Return the number of words in sentences.
+
+    Args:
+        sentences: the sentences.
+    """
+    return sum(len(sentence.words) for sentence in sentences)
+
+
 def document_batches(sentences: Iterable[Sentence], at_least: int) -> Iterator[list[Sentence]]:
     """Yield lists of whole documents.
 

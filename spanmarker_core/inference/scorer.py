@@ -12,6 +12,7 @@ from torch import nn
 from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.inference.batching import BatchPlan, run_batches
 from spanmarker_core.models.batch import Batch
+from spanmarker_core.progress import SILENT
 from spanmarker_core.spans.candidates import Spans, candidate_spans
 from spanmarker_core.spans.decoding import Candidates, Threshold, select_pairs, threshold_vector
 from spanmarker_core.windows.packer import Windows
@@ -62,6 +63,7 @@ class Scorer:
         device: the network's device.
         dtype: number type for computations.
         gate_threshold: minimum probability of a span's edges, or None.
+        progress: receives the words of each batch that is scored; by default, they are ignored.
         work: counters since loading: candidate spans ("candidates") and scored candidate spans ("scored_candidates"),
             both 0 if entities are decoded from tags; text tokens encoded ("tokens"); the same with the padding of
             attention ("token_places"); and batches that ran out of memory ("out_of_memory").
@@ -81,6 +83,7 @@ class Scorer:
         self.dtype = dtype
         self.gate_threshold = gate_threshold
         self.work: Counter[str] = Counter()
+        self.progress = SILENT
 
     def score(self, windows: Windows, threshold: Threshold = None) -> Candidates:
         """Score the candidate spans of windows and return the (span, label) pairs that are candidates for entities.
@@ -154,6 +157,7 @@ class Scorer:
         batch = windows.take(indices)
         spans = candidate_spans(batch, self.config.entity_max_length)
         if len(spans) == 0:
+            self.progress.advance(int(batch.word_tag.sum()))
             return None
         with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, self.dtype == "bfloat16"):
             scores = self.network(Batch.build(batch, spans).to(self.device), self.gate_threshold)
@@ -165,6 +169,7 @@ class Scorer:
             self.work["scored_candidates"] += len(probabilities)
         self.work["tokens"] += int(lengths.sum())
         self.work["token_places"] += len(lengths) * int(lengths.max())
+        self.progress.advance(int(batch.word_tag.sum()))
         return ScoredBatch(
             indices=indices,
             windows=batch,

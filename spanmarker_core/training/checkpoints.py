@@ -76,6 +76,14 @@ class TrainingFolder:
             shutil.rmtree(self.path / _BUNDLE, ignore_errors=True)
         except (OSError, ValueError) as error:
             raise CoreError("training.folder_not_writable", path=self.path, reason=error) from error
+        return self._last()
+
+    def last_step(self) -> int | None:
+        """Return the step of the last complete checkpoint; None if there is none."""
+        last = self._last()
+        return None if last is None else _step(last)
+
+    def _last(self) -> Path | None:
         whole = [path for path in self.path.glob("checkpoint-*") if (path / _WHOLE).exists()]
         return max(whole, key=_step, default=None)
 

@@ -13,6 +13,7 @@ from spanmarker_core.card import card_files, model_card
 from spanmarker_core.card.facts import log_rows, scores_json
 from spanmarker_core.card.machine import run_facts
 from spanmarker_core.data import Sentence
+from spanmarker_core.data.batches import count_words
 from spanmarker_core.data.summary import DataSummary
 from spanmarker_core.evaluation.dev_density import measure_density
 from spanmarker_core.evaluation.evaluate import evaluate
@@ -21,6 +22,7 @@ from spanmarker_core.evaluation.predict import predict
 from spanmarker_core.evaluation.scores.curves import ThresholdCurve
 from spanmarker_core.evaluation.scores.metrics import EvaluationResult, SpanScorer
 from spanmarker_core.inference.tagger import Tagger
+from spanmarker_core.progress import SILENT, Progress
 from spanmarker_core.training.settings import TrainingSettings
 
 
@@ -57,6 +59,7 @@ def finish(
     facts: dict[str, object],
     card_facts: Mapping[str, object],
     log: Callable[[str], None],
+    progress: Progress = SILENT,
 ) -> TrainingResult:
     """Evaluate a trained model on dev, and on test if there is any, and write it as a bundle with its card.
 
@@ -73,6 +76,7 @@ def finish(
         facts: additional facts for the card, which become part of the model's identity.
         card_facts: facts for the card only; `facts` take precedence.
         log: receives lines about progress.
+        progress: receives the progress of scoring and writing.
 
     Raises:
         CoreError: `bundle.output_exists`, `bundle.output_not_writable`, `bundle.nan_weight`.
@@ -81,14 +85,19 @@ def finish(
     # Evaluate the weights with the precision in which they are stored.
     network.to(TORCH_DTYPES[settings.weight_dtype]).to(torch.float32)
     network.eval()
+    dev_words = count_words(dev_sentences)
     if config.gate is not None:
-        config, tagger = _with_gate_threshold(tagger, dev_sentences)
+        with progress.phase("choosing the gate's threshold on dev", dev_words, "words"):
+            config, tagger = _with_gate_threshold(tagger, dev_sentences)
         log(f"gate threshold {tagger.gate_threshold}, chosen on dev")
     if settings.tune_threshold:
-        config, tagger = _with_score_threshold(tagger, dev_sentences, log)
-    results = {"dev": evaluate(tagger, dev_sentences)}
+        with progress.phase("choosing the score threshold on dev", dev_words, "words"):
+            config, tagger = _with_score_threshold(tagger, dev_sentences, log)
+    with progress.phase("scoring dev", dev_words, "words"):
+        results = {"dev": evaluate(tagger, dev_sentences)}
     if test_sentences:
-        results["test"] = evaluate(tagger, test_sentences)
+        with progress.phase("scoring test", count_words(test_sentences), "words"):
+            results["test"] = evaluate(tagger, test_sentences)
     measured = {
         "settings": settings.to_json(),
         "train_sentences": summary.sentences,
@@ -99,17 +108,20 @@ def finish(
         measured |= _scores(split, result)
     config = replace(config, facts={**facts, **measured})
     # These facts are for the card only: the config is the model's identity, independent of time and machine.
+    with progress.phase("measuring the density of entities on dev", dev_words, "words"):
+        density = density_facts(tagger, dev_sentences)
     card_values = {
         **{name: value for name, value in card_facts.items() if name not in facts},
         "data": summary.to_json(),
         "log": log_rows(history),
         "scores": {split: scores_json(result) for split, result in results.items()},
-        **density_facts(tagger, dev_sentences),
+        **density,
         **run_facts(tagger.device, seconds),
     }
-    card, files = model_card(config, card_values), card_files(config, card_values)
-    tokenizer = tagger.packer.tokenizer
-    digest = save_bundle(output, config, network, tokenizer, card, settings.weight_dtype, files)
+    with progress.phase("writing the model and its card"):
+        card, files = model_card(config, card_values), card_files(config, card_values)
+        tokenizer = tagger.packer.tokenizer
+        digest = save_bundle(output, config, network, tokenizer, card, settings.weight_dtype, files)
     return TrainingResult(digest, results["dev"], results.get("test"), steps, seconds)
 
 
@@ -131,11 +143,16 @@ def gate_curve(tagger: Tagger, dev: Sequence[Sentence]) -> list[dict[str, float]
         tagger: the trained model.
         dev: annotated dev sentences.
     """
-    lowest = Tagger(
-        tagger.config, tagger.packer, tagger.network, tagger.device, tagger.dtype, gate_threshold=THRESHOLDS[0]
-    )
+    lowest = _like(tagger, tagger.config, THRESHOLDS[0])
     scores = GateScores(lowest, *annotated_windows(dev, tagger))
     return [scores.at(threshold) for threshold in THRESHOLDS]
+
+
+def _like(tagger: Tagger, config: ModelConfig, gate_threshold: float | None) -> Tagger:
+    """Return a tagger of the same network with another config and threshold of the gate."""
+    other = Tagger(config, tagger.packer, tagger.network, tagger.device, tagger.dtype, gate_threshold)
+    other.progress = tagger.progress
+    return other
 
 
 def _with_gate_threshold(tagger: Tagger, dev: Sequence[Sentence]) -> tuple[ModelConfig, Tagger]:
@@ -143,7 +160,7 @@ def _with_gate_threshold(tagger: Tagger, dev: Sequence[Sentence]) -> tuple[Model
     config, curve = tagger.config, gate_curve(tagger, dev)
     threshold = best_threshold(curve)
     config = replace(config, gate={**(config.gate or {}), "threshold": threshold, "curve": curve})
-    return config, Tagger(config, tagger.packer, tagger.network, tagger.device, tagger.dtype, threshold)
+    return config, _like(tagger, config, threshold)
 
 
 def _with_score_threshold(
@@ -161,7 +178,7 @@ def _with_score_threshold(
         return tagger.config, tagger
     log(f"score threshold {best.threshold}: best F1 on dev, {best.f1:.2%} (without a threshold: {without:.2%})")
     config = replace(tagger.config, threshold=best.threshold)
-    return config, Tagger(config, tagger.packer, tagger.network, tagger.device, tagger.dtype, tagger.gate_threshold)
+    return config, _like(tagger, config, tagger.gate_threshold)
 
 
 def _scores(split: str, result: EvaluationResult) -> dict[str, object]:

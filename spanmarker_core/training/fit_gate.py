@@ -20,11 +20,13 @@ from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.bundle.config_checks import check_gateable
 from spanmarker_core.bundle.writer import TORCH_DTYPES
 from spanmarker_core.data import Sentence
+from spanmarker_core.data.batches import count_words
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.gate import GateScores, annotated_windows, recall_threshold
 from spanmarker_core.inference.tagger import Tagger
 from spanmarker_core.models.batch import Batch
 from spanmarker_core.models.gate import GATE_WIDTH, Gate, gate_targets
+from spanmarker_core.progress import SILENT, Progress
 from spanmarker_core.spans.candidates import count_candidates
 from spanmarker_core.windows.packer import Windows
 
@@ -78,6 +80,7 @@ def fit_gate(
     annotated: Iterable[Sentence] | None = None,
     weight_dtype: str = "float32",
     log: Callable[[str], None] = print,
+    progress: Progress = SILENT,
 ) -> FittedGate:
     """Fit a gate to a model and add it to its network.
 
@@ -90,6 +93,7 @@ def fit_gate(
         weight_dtype: format of stored weights, a name in `WEIGHT_DTYPES`; the gate's weights are rounded to it before
             any measurement.
         log: receives lines about progress.
+        progress: receives the progress of scoring and fitting.
 
     Raises:
         CoreError: `gate.no_choice`, `gate.too_few_documents`, `gate.too_few_entities`; `data.no_common_label` if the
@@ -99,26 +103,32 @@ def fit_gate(
     config, network = replace(model.config, gate=None), cast(Any, model.network)
     annotated = list(annotated or ())
     _check_labels(annotated, config)
-    network.gate, model.gate_threshold = None, None
+    network.gate, model.gate_threshold, model.progress = None, None, progress
     fit, validation, held_out = _parts(windows)
-    words, seen = _words(model, windows.take(fit)), _words(model, windows.take(validation))
+    with progress.phase("scoring the text to fit to", _own_words(windows, fit, validation), "words"):
+        words, seen = _words(model, windows.take(fit)), _words(model, windows.take(validation))
     log(f"fitting to {len(words.states):,} words, with {len(seen.states):,} words for early stopping")
     fitting = monotonic()
-    gate = _fit(words, seen).to(TORCH_DTYPES[weight_dtype]).float().to(model.device).eval()
+    with progress.phase("fitting", _STEPS, "steps"):
+        fitted = _fit(words, seen, progress)
+    gate = fitted.to(TORCH_DTYPES[weight_dtype]).float().to(model.device).eval()
     log(f"fitted in {monotonic() - fitting:.1f} s")
     network.gate, model.gate_threshold = gate, 0.0
     if not count_candidates(windows.take(held_out), config.entity_max_length).any():
         raise CoreError("gate.too_few_entities", found=0, limit=MIN_ENTITIES)
-    scores = [GateScores(model, windows.take(held_out))]
+    with progress.phase("scoring the held-out text", _own_words(windows, held_out), "words"):
+        scores = [GateScores(model, windows.take(held_out))]
     passes = scores[0].entity_passes()
     if len(passes) < MIN_ENTITIES:
         raise CoreError("gate.too_few_entities", found=len(passes), limit=MIN_ENTITIES)
     threshold = _below(recall_threshold(passes, target_recall))
     if annotated:
-        scores.append(GateScores(model, *annotated_windows(annotated, model)))
+        with progress.phase("scoring the annotated text", count_words(annotated), "words"):
+            scores.append(GateScores(model, *annotated_windows(annotated, model)))
         if len(found := scores[1].entity_passes()):
             threshold = min(threshold, _below(recall_threshold(found, target_recall)))
-    curve = [_point(scores, value) for value in sorted({*CURVE, threshold})]
+    with progress.phase("measuring the gate"):
+        curve = [_point(scores, value) for value in sorted({*CURVE, threshold})]
     n_passing = int((passes >= threshold).sum())
     facts = {
         "sentences": len(np.unique(windows.word_sentence)),
@@ -149,6 +159,11 @@ def _parts(windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return fit, validation, held_out
 
 
+def _own_words(windows: Windows, *parts: np.ndarray) -> int:
+    """Return the number of words that some of the windows tag, not counting words of context."""
+    return sum(int(windows.take(part).word_tag.sum()) for part in parts)
+
+
 @torch.no_grad()
 def _words(model: Tagger, windows: Windows) -> _WordExamples:
     """Score every span of `windows`; return the words at their boundaries with the targets of the gate."""
@@ -171,7 +186,7 @@ def _words(model: Tagger, windows: Windows) -> _WordExamples:
     return _WordExamples(torch.cat(states), torch.cat(targets), torch.cat(counts))
 
 
-def _fit(words: _WordExamples, validation: _WordExamples) -> Gate:
+def _fit(words: _WordExamples, validation: _WordExamples, progress: Progress) -> Gate:
     """Return the gate with the lowest loss on `validation`, on the CPU."""
     values = words.states.float()
     mean, spread = values.mean(dim=0), values.std(dim=0)
@@ -189,6 +204,7 @@ def _fit(words: _WordExamples, validation: _WordExamples) -> Gate:
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()
+        progress.advance(1)
         if step % _CHECK_EVERY == 0:
             with torch.inference_mode():
                 standard = (validation.states.float() - mean) / spread

@@ -21,6 +21,7 @@ from spanmarker_core.data.summary import DataSummary, summarise
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.scores.reach import count_flat, report_of
 from spanmarker_core.inference.loading import choose_device
+from spanmarker_core.progress import SILENT, Progress
 from spanmarker_core.training.checkpoints import TrainingFolder, seconds_of
 from spanmarker_core.training.collate import Examples
 from spanmarker_core.training.data_warnings import advice
@@ -55,6 +56,7 @@ def train(
     facts: dict[str, object] | None = None,
     card_facts: dict[str, object] | None = None,
     log: Callable[[str], None] = print,
+    progress: Progress = SILENT,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
     """Train a model on annotated sentences and write it as a bundle.
@@ -76,6 +78,7 @@ def train(
             identity.
         card_facts: facts for the card only, such as the name of the data's file; `facts` take precedence.
         log: receives lines about progress, in the first process only.
+        progress: receives the progress of training, scoring and writing, in the first process only.
         callbacks: further callbacks of transformers' Trainer.
 
     Raises:
@@ -91,6 +94,7 @@ def train(
     with TrainingFolder(output) as folder:
         arguments = _arguments(settings, folder.path)
         say = log if rank() == 0 else _silent
+        progress = progress if rank() == 0 else SILENT
         on_rank_zero(lambda: check_output(output))
         summary = _check_data(train_sentences, dev_sentences, test_sentences, say)
         _report_data(train_sentences, summary, settings, say)
@@ -113,6 +117,7 @@ def train(
             save_steps=settings.save_steps,
             folder=folder,
             log=say,
+            progress=progress,
             callbacks=callbacks,
             model=model,
             args=arguments,
@@ -138,6 +143,7 @@ def train(
                     **(card_facts or {}),
                 },
                 log=say,
+                progress=progress,
             )
             folder.publish()
             return result

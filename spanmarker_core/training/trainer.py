@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import groupby, islice
 from pathlib import Path
 from time import monotonic
@@ -17,11 +18,13 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerContr
 from spanmarker_core.arrays.counter_rng import uniform
 from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.data import Sentence
+from spanmarker_core.data.batches import count_words
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.evaluate import score
 from spanmarker_core.evaluation.gate import THRESHOLDS, GateScores, annotated_windows, best_threshold, curve_point
 from spanmarker_core.evaluation.scores.metrics import SpanScorer
 from spanmarker_core.inference.tagger import Tagger
+from spanmarker_core.progress import SILENT, Progress
 from spanmarker_core.training.checkpoints import TrainingFolder, step_of
 from spanmarker_core.training.collate import Examples
 from spanmarker_core.training.distributed import gather, wait_for_all
@@ -48,6 +51,7 @@ class SpanTrainer(Trainer):
         save_steps: steps between checkpoints, in addition to those at the ends of epochs; None saves only at the ends.
         folder: folder of the checkpoints; None keeps none.
         log: receives lines about progress.
+        progress: receives the progress of training and of scoring dev.
         callbacks: further callbacks of transformers' Trainer.
         kwargs: further arguments of transformers' Trainer: `args` and either `model` or `model_init`.
     """
@@ -64,12 +68,14 @@ class SpanTrainer(Trainer):
         save_steps: int | None = None,
         folder: TrainingFolder | None = None,
         log: Callable[[str], None] = print,
+        progress: Progress = SILENT,
         callbacks: Sequence[TrainerCallback] = (),
         **kwargs: Any,
     ) -> None:
         self.span_config, self.packer, self.examples, self.dev = config, packer, examples, dev
         self.batch_tokens, self.head_learning_rate = batch_tokens, head_learning_rate
-        self.say = log
+        self.say, self.progress = log, progress
+        self.phases = ExitStack()  # the phase of training, once it has begun
         self._steps: Steps | None = None
         self._first_step = 0
         #: Training time of the run before the checkpoint that it resumes from, in seconds.
@@ -78,6 +84,8 @@ class SpanTrainer(Trainer):
         self._parts: deque[MicroBatch] = deque()  # remaining parts of the step
         self._part: MicroBatch
         self._done: list[tuple[MicroBatch, Tensor]] = []
+        #: Words and loss of the current step, in this process.
+        self.step_words, self.step_loss = 0, 0.0
         self.control: TrainerControl
         # transformers requires an evaluation set for evaluations at the ends of epochs.
         super().__init__(**kwargs, eval_dataset=dev, callbacks=[_Ends(self, save_steps, folder), *callbacks])
@@ -105,7 +113,8 @@ class SpanTrainer(Trainer):
         self._first_step, self._began = 0, monotonic()
         if resume_from_checkpoint is not None:
             self._first_step = step_of(Path(resume_from_checkpoint), self.model)
-        return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
+        with self.phases:
+            return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
 
     def seconds(self) -> float:
         """Return the training time of the run in seconds, including the time before its checkpoint."""
@@ -170,6 +179,7 @@ class SpanTrainer(Trainer):
         self._parts, self._done = deque(sample.pop("micro_batch") for sample in samples), []
         if not samples:
             return samples, None
+        self.step_words = sum(len(sample["gate"]) for sample in samples)
         counts = torch.zeros(3, dtype=torch.int64)
         loss = self.accelerator.unwrap_model(self.model)
         for sample, micro_batch in zip(samples, self._parts, strict=True):
@@ -195,7 +205,9 @@ class SpanTrainer(Trainer):
         loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
         self._done.append((self._part, loss))
         if not self._parts:
-            self._check_finite("the loss", torch.stack([loss for _, loss in self._done]).sum())
+            total = torch.stack([loss for _, loss in self._done]).sum()
+            self._check_finite("the loss", total)
+            self.step_loss = float(total)
         return loss
 
     def compute_loss(
@@ -253,7 +265,9 @@ class SpanTrainer(Trainer):
             threshold: threshold of the gate; None scores all candidate spans.
         """
         network = self.accelerator.unwrap_model(self.model).network
-        return Tagger(self.span_config, self.packer, network, self.args.device, gate_threshold=threshold)
+        tagger = Tagger(self.span_config, self.packer, network, self.args.device, gate_threshold=threshold)
+        tagger.progress = self.progress
+        return tagger
 
     def evaluate(self, *args: object, **kwargs: object) -> dict[str, float]:
         """Return entity scores on dev, of which each process tags a part; with a gate, at its currently best threshold.
@@ -263,21 +277,8 @@ class SpanTrainer(Trainer):
             kwargs: ignored.
         """
         mine = _my_documents(self.dev, self.args.process_index, self.args.world_size)
-        if self.span_config.gate is None:
-            scorer = SpanScorer(self.span_config.entity_max_length)
-            for part in gather(score(self.tagger(), mine)):
-                scorer.merge(part)
-            micro, at = scorer.result().micro, ""
-            metrics = {"eval_precision": micro.precision, "eval_recall": micro.recall, "eval_f1": micro.f1}
-        else:
-            counts = gate_counts(self.tagger(THRESHOLDS[0]), mine)
-            threshold = best_threshold([curve_point(each, count) for each, count in counts.items()])
-            best, at = counts[threshold], f" with the gate at {threshold}"
-            metrics = {
-                "eval_precision": best["correct"] / max(1, best["found"]),
-                "eval_recall": best["correct"] / max(1, best["gold"]),
-                "eval_f1": curve_point(threshold, best)["f1"],
-            }
+        with self.progress.phase("scoring dev", count_words(mine), "words"):
+            metrics, at = self._scored(mine)
         if self.is_world_process_zero():
             self.say(f"epoch {self.state.epoch:.2f}: dev F1 {metrics['eval_f1']:.2%}{at}")
         self.log(metrics)
@@ -285,21 +286,48 @@ class SpanTrainer(Trainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
+    def _scored(self, mine: Sequence[Sentence]) -> tuple[dict[str, float], str]:
+        """Return the scores of all processes, each of which tags its own sentences, and the end of the line on them."""
+        if self.span_config.gate is None:
+            scorer = SpanScorer(self.span_config.entity_max_length)
+            for part in gather(score(self.tagger(), mine)):
+                scorer.merge(part)
+            micro = scorer.result().micro
+            return {"eval_precision": micro.precision, "eval_recall": micro.recall, "eval_f1": micro.f1}, ""
+        counts = gate_counts(self.tagger(THRESHOLDS[0]), mine)
+        threshold = best_threshold([curve_point(each, count) for each, count in counts.items()])
+        best = counts[threshold]
+        metrics = {
+            "eval_precision": best["correct"] / max(1, best["found"]),
+            "eval_recall": best["correct"] / max(1, best["gold"]),
+            "eval_f1": curve_point(threshold, best)["f1"],
+        }
+        return metrics, f" with the gate at {threshold}"
+
 
 class _Ends(TrainerCallback):
-    """Callback that marks the ends of epochs within the single stream of steps, and marks complete checkpoints."""
+    """Callback that marks ends of epochs in the stream of steps, marks complete checkpoints, and tells progress."""
 
     def __init__(self, trainer: SpanTrainer, save_steps: int | None, folder: TrainingFolder | None) -> None:
         self.trainer, self.save_steps, self.folder = trainer, save_steps, folder
+        self._began, self._seconds, self._words = 0.0, 0.0, 0  # of the steps, without scoring and saving
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         state.num_train_epochs = len(self.trainer.steps.epoch_ends)
         state.epoch = self.trainer.steps.epochs_done(state.global_step)
+        steps = len(self.trainer.steps)
+        self.trainer.phases.enter_context(self.trainer.progress.phase("training", steps, "steps", state.global_step))
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self._began = monotonic()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         steps, step = self.trainer.steps, state.global_step
+        self._tell(steps, step, args.world_size)
         state.epoch = steps.epochs_done(step)
         if step == len(steps):
             return  # Trainer treats this as the end of its only epoch.
@@ -308,6 +336,14 @@ class _Ends(TrainerCallback):
             control.should_evaluate, control.should_save = True, saves
         elif self.save_steps is not None and step % self.save_steps == 0:
             control.should_save = saves
+
+    def _tell(self, steps: Steps, step: int, world_size: int) -> None:
+        self._seconds += monotonic() - self._began
+        self._words += self.trainer.step_words * world_size
+        epoch = int(np.searchsorted(steps.epoch_ends, step)) + 1
+        speed = self._words / max(self._seconds, 1e-9)
+        shown = f"epoch {epoch} of {len(steps.epoch_ends)}, loss {self.trainer.step_loss:.4f}, {speed:,.0f} words/s"
+        self.trainer.progress.advance(1, shown)
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

@@ -18,5 +18,5 @@ def run(shards, task, settings, listener):
         model = model_for(task)
     listener.started({"device": "cpu"})
     for shard in shards:
-        entry = run_shard(shard, task, model, lambda *done, name=shard.name: listener.progressed(name, *done))
+        entry = run_shard(shard, task, model, lambda done, name=shard.name: listener.progressed(name, done))
         listener.finished(entry, shard.n_bytes, "here")

@@ -40,8 +40,10 @@ from pipelines.output.manifest import committed_entry, is_shard_name
 from pipelines.output.plan_file import save_shards, shard_of
 from pipelines.processes.children import exit_with_parent, start
 from pipelines.processes.exit_codes import describe_exit
+from pipelines.shards.progress import ShardProgress
 from pipelines.storage import join, make_folder, names_in, open_input, publish, read_all, remove, use_options
 from pipelines.task import Task
+from schemas.manifest import Entry
 from schemas.shards import Shard
 from spanmarker_core.errors import CodedError
 
@@ -189,7 +191,7 @@ def _watch(connection: Connection, process: BaseProcess, queue: _ShardQueue, tas
                 entries = pool.map(committed_entry, [task.output] * len(chunk), [name for name, _ in chunk])
                 for (_, n_bytes), entry in zip(chunk, entries, strict=True):
                     if entry is not None:
-                        listener.progressed(entry.shard, entry.counts["documents"], entry.counts["words"], n_bytes)
+                        listener.progressed(entry.shard, _all_of(entry, n_bytes))
                         listener.finished(entry, n_bytes, "Beam")
         if kind == "failed":
             raise _broken_off(value)
@@ -207,6 +209,13 @@ def _watch(connection: Connection, process: BaseProcess, queue: _ShardQueue, tas
         if now - alive > limit:
             raise PipelineError("engine.stalled", engine="Beam", seconds=f"{limit:g}")
         pause = max(_POLL_SECONDS, _POLL_SHARE * (now - began))
+
+
+def _all_of(entry: Entry, n_bytes: int) -> ShardProgress:
+    """Return the progress of a whole shard: runners offer no channel for reports within one."""
+    counts = entry.counts
+    rejects = counts["rejected"] + counts["unreadable"]
+    return ShardProgress(counts["documents"], counts["words"], n_bytes, sum(entry.labels.values()), rejects)
 
 
 def _broken_off(reason: str) -> PipelineError:

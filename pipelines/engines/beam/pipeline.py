@@ -30,7 +30,7 @@ from pipelines.engines import TRIES, Settings
 from pipelines.engines.beam.failures import BEGUN, CHANGED, FAILURES
 from pipelines.errors import PipelineError
 from pipelines.output.plan_file import shard_of
-from pipelines.processes.children import cores
+from pipelines.processes.cores import threads_per_worker
 from pipelines.processes.thread_limits import prepare_process
 from pipelines.shards.worker import Done, Failed, Fault, attempt, facts
 from pipelines.storage import exists, join, open_input, publish_bytes, remove, use_options
@@ -242,7 +242,7 @@ def submit_pipeline(
         if direct.direct_running_mode != "in_memory":
             said = _silence_logging()
         if not task.threads:
-            task = replace(task, threads=max(1, cores() // max(1, direct.direct_num_workers)))
+            task = replace(task, threads=threads_per_worker(max(1, direct.direct_num_workers)))
     _end_with_worker(connection, said)
     connection.send(("started", runner))
     build(pipeline, todo, task)

@@ -29,10 +29,11 @@ from distributed.utils import silence_logging_cmgr
 
 from pipelines.engines import TRIES, Listener, Settings, Tries, refuse_memory
 from pipelines.engines.dask.scheduler import scheduler_of
-from pipelines.engines.dask.worker import Progress, attempt_here, facts_here
+from pipelines.engines.dask.worker import attempt_here, facts_here
 from pipelines.errors import PipelineError, Terminated, describe
 from pipelines.output.manifest import committed_entry
 from pipelines.shards.model import LOAD_SECONDS
+from pipelines.shards.progress import ShardProgress
 from pipelines.shards.worker import Done, Fault, Outcome
 from pipelines.task import Task
 from schemas.shards import Shard
@@ -297,7 +298,7 @@ class _Driver:
             future.release()
         return await self._finished(work, outcome, worker, progress)
 
-    async def _finished(self, work: _ShardInFlight, outcome: Outcome, worker: str, progress: Progress) -> bool:
+    async def _finished(self, work: _ShardInFlight, outcome: Outcome, worker: str, progress: ShardProgress) -> bool:
         """Record the outcome of an attempt and return whether the shard needs no further attempt."""
         work.worker, name = worker, work.shard.name
         if isinstance(outcome, Fault):
@@ -307,7 +308,7 @@ class _Driver:
                 raise PipelineError("output.not_seen", path=self.task.output, worker=worker)
             self.seen = True
             self.tries.done(name)
-            self.listener.progressed(name, *progress)
+            self.listener.progressed(name, ShardProgress(*progress))
             self.listener.finished(outcome.entry, work.shard.n_bytes, worker)
             return True
         if not outcome.retry:
@@ -332,14 +333,14 @@ class _Driver:
         work.given_up = not self.tries.again(work.shard.name, reason)
         return work.given_up
 
-    def _hear(self, event: tuple[float, tuple[int, str, Progress | None]]) -> None:
+    def _hear(self, event: tuple[float, tuple[int, str, ShardProgress | None]]) -> None:
         """Handle a message from a worker: an attempt has begun, or has progressed since the last message."""
         number, worker, progress = event[1]
         if number not in self.under_way:
             return
         work, future = self.under_way[number]
         if progress is not None:
-            self.listener.progressed(work.shard.name, *progress)
+            self.listener.progressed(work.shard.name, ShardProgress(*progress))  # Messages arrive as lists.
             return
         # Dask reassigns the shard of a dead worker, so a second start of an attempt shows that its first worker died.
         lost = work.begun and self._failed(work, f"its worker {work.worker} ended or stopped responding")

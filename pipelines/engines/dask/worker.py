@@ -1,18 +1,16 @@
 """Functions that the Dask engine runs in a worker."""
 
 import asyncio
-import time
 
 from distributed import get_worker
 
 from pipelines.processes.thread_limits import prepare_process
+from pipelines.shards.progress import ShardProgress, Throttle
 from pipelines.shards.worker import Outcome, attempt, facts
 from pipelines.task import Task
 from schemas.shards import Shard
 
 _REPORT_SECONDS = 2.0  # seconds between progress messages
-
-Progress = tuple[int, int, int]  # documents, words, bytes of text
 
 
 async def facts_here(task: Task) -> dict[str, str]:
@@ -27,7 +25,9 @@ async def facts_here(task: Task) -> dict[str, str]:
     return await asyncio.to_thread(facts, task)
 
 
-def attempt_here(shard: Shard, task: Task, topic: str, number: int, careful: bool) -> tuple[Outcome, str, Progress]:
+def attempt_here(
+    shard: Shard, task: Task, topic: str, number: int, careful: bool
+) -> tuple[Outcome, str, ShardProgress]:
     """Attempt a shard in a Dask worker.
 
     Args:
@@ -43,17 +43,13 @@ def attempt_here(shard: Shard, task: Task, topic: str, number: int, careful: boo
     prepare_process(task.threads)
     worker = get_worker()
     key = worker.get_current_task()
-    unreported, sent_at = (0, 0, 0), time.monotonic()
+    reports = Throttle(lambda progress: worker.log_event(topic, (number, worker.address, progress)), _REPORT_SECONDS)
 
-    def progress(documents: int, words: int, n_bytes: int) -> None:
-        nonlocal unreported, sent_at
+    def report(progress: ShardProgress) -> None:
         state = worker.state.tasks.get(key)
         if state is None or state.state == "cancelled":  # The driver has ended.
             raise RuntimeError("the driver has cancelled this shard")
-        unreported = unreported[0] + documents, unreported[1] + words, unreported[2] + n_bytes
-        if time.monotonic() - sent_at > _REPORT_SECONDS:
-            worker.log_event(topic, (number, worker.address, unreported))
-            unreported, sent_at = (0, 0, 0), time.monotonic()
+        reports.add(progress)
 
     worker.log_event(topic, (number, worker.address, None))
-    return attempt(shard, task, progress, careful), worker.address, unreported
+    return attempt(shard, task, report, careful), worker.address, reports.rest

@@ -14,7 +14,7 @@ import numpy as np
 from spanmarker_core.arrays.counter_rng import mixed
 from spanmarker_core.arrays.ragged import ragged_take
 from spanmarker_core.data import Sentence
-from spanmarker_core.data.batches import document_batches
+from spanmarker_core.data.batches import count_words, document_batches
 from spanmarker_core.data.windows import pack_annotated
 from spanmarker_core.errors import CoreError
 from spanmarker_core.evaluation.representations.span_features import RATIOS, neighbours, pair_cosines, span_features
@@ -114,6 +114,7 @@ class _Sampler:
         self._seen = np.zeros(1, np.int64)
         self._held: _Spans | None = None
         self._sentences = self._unreachable = 0
+        self._told = 0  # words of the current sentences of which progress is told
 
     def add(self, sentences: Sequence[Sentence]) -> None:
         """Update the sample with whole documents.
@@ -133,6 +134,9 @@ class _Sampler:
         if parts:
             together = _Spans(*map(np.concatenate, zip(*parts, strict=True)))
             self._held = together.take(lowest(together.label, together.draw, self._limit))
+        # The words of windows that need no encoding are told at the end.
+        self._model.progress.advance(count_words(sentences) - self._told)
+        self._told = 0
 
     def sample(self) -> SpanSample:
         """Return the sample.
@@ -214,7 +218,11 @@ class _Sampler:
             place[rows] = np.arange(len(rows))
             inside = choice.take(np.flatnonzero(place[choice.row] >= 0))
             inside = inside._replace(row=place[inside.row])
-            return self._encode(windows.take(part), inside, is_entity[rows])
+            encoded = self._encode(windows.take(part), inside, is_entity[rows])
+            n_words = int(windows.take(part).word_tag.sum())
+            self._told += n_words
+            model.progress.advance(n_words)
+            return encoded
 
         yield from run_batches(batches, encode, model.device)
 

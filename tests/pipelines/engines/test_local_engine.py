@@ -30,7 +30,7 @@ def corpus(tmp_path):
 def run(corpus, out, bundle, **options):
     job = TagJob(input=[str(corpus)], output=str(out), model=str(bundle), max_shard_bytes=600, threads=1, **options)
     console = Console(record=True, width=200)
-    run_job(job, console)
+    run_job(job, console, verbose=True)
     return console.export_text()
 
 
@@ -39,7 +39,7 @@ def run(corpus, out, bundle, **options):
 )
 def test_workers_write_the_rows_that_one_process_writes(workers, corpus, tmp_path, tiny_bundle):
     text = run(corpus, tmp_path / "out", tiny_bundle, workers=workers)
-    first = text.splitlines()[0]
+    first = next(line for line in text.splitlines() if line.startswith("device: "))
     for part in ("device: cpu", "dtype: float32", f"workers: {workers}", "threads per worker: 1", "batches: "):
         assert part in first
     tag([corpus], tmp_path / "inline", tiny_bundle)
@@ -90,7 +90,7 @@ class Recorder:
     def started(self, facts):
         pass
 
-    def progressed(self, shard, documents, words, n_bytes):
+    def progressed(self, shard, progress):
         if self.kill(shard, len(self.retries)):
             for worker in self.pool.workers:
                 os.kill(worker.process.pid, signal.SIGKILL)

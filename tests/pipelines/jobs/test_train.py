@@ -9,6 +9,7 @@ from rich.console import Console
 from pipelines.errors import PipelineError
 from pipelines.jobs.job_file import read_job
 from pipelines.jobs.train import TrainJob
+from pipelines.runs.progress import Display
 from pipelines.runs.train import run_training
 from spanmarker_core import load
 from spanmarker_core.data import Span
@@ -46,7 +47,8 @@ def test_options_that_cannot_be(options, says):
 
 def trained(job) -> str:
     console = Console(file=io.StringIO(), width=300)
-    run_training(job, console)
+    with Display(console) as display:
+        run_training(job, display)
     return console.file.getvalue()
 
 

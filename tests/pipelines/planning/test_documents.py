@@ -19,6 +19,7 @@ from pipelines.output.plan_file import read_plan, save_plan
 from pipelines.planning import files
 from pipelines.planning.documents import plan_shards
 from pipelines.planning.parquet import MAX_SHARD_ROWS
+from pipelines.planning.shard_sizes import ShardSizes
 from pipelines.task import Columns
 from tests.support.jobs import documents, write_jsonl, write_parquet
 
@@ -27,7 +28,7 @@ ID_AND_TEXT = Columns("id", "text")
 
 def shards(*patterns, max_shard_bytes=4 << 20, job="j", output="/nowhere/out", columns=ID_AND_TEXT, form=None):
     patterns = [str(pattern) for pattern in patterns]
-    options = {"columns": columns, "max_shard_bytes": max_shard_bytes, "job_digest": job}
+    options = {"columns": columns, "shard_sizes": ShardSizes(max_shard_bytes), "job_digest": job}
     return list(plan_shards(patterns, form, output=output, **options))
 
 

@@ -1,12 +1,10 @@
 """The run report and the progress that a run shows."""
 
-import io
 import json
 import shlex
 from collections import Counter
 
 import pyarrow as pa
-from rich.console import Console
 
 from pipelines.output.digest_set import DigestSet
 from pipelines.report.entities import EntityCounts, describe_entities
@@ -15,7 +13,6 @@ from pipelines.report.run_markdown import report_markdown
 from pipelines.report.run_values import MAX_WORKERS, RunFacts, report_json, report_values
 from pipelines.report.sources import SourceCounts
 from pipelines.report.totals import MAX_SHARDS, Totals
-from pipelines.runs.progress import ProgressDisplay
 from spanmarker_core.evaluation.density import DevDensity
 from tests.support.outputs import a_shard, an_entry
 
@@ -150,18 +147,3 @@ def test_what_each_worker_did_is_told_of_those_that_did_most():
 def test_names_without_utf8_can_be_reported():
     assert json.loads(report_json(values("a\udcff")))["job"]["input"] == ["a\udcff"]
     assert "a\\udcff" in report_markdown(values("a\udcff")).decode()
-
-
-def test_a_terminal_is_told_that_tagging_began():
-    console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    with ProgressDisplay(console, "1 shard", 100) as display:
-        (bar,) = display._progress.tasks
-        assert bar.description == "loading the model"
-        display.started({"device": "cpu"})
-        assert bar.description == "tagging"
-        display.progressed("a", 0, 500, 40)
-        assert bar.completed == 40
-        assert bar.description.startswith("0 documents, ")
-        display.finished(an_entry(a_shard("/in/b.jsonl")), 10, "w")
-        display.failed("a", "for good")
-        assert bar.completed == 10

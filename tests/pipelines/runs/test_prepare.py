@@ -283,6 +283,7 @@ import sys
 from pipelines.output.layout import SAMPLE_TABLES
 from pipelines.output.manifest import make_folders
 from pipelines.planning.documents import plan_shards
+from pipelines.planning.shard_sizes import ShardSizes
 from pipelines.jobs.prepare import PrepareJob
 from pipelines.processes.thread_limits import prepare_process
 from pipelines.shards.worker import attempt, facts
@@ -292,7 +293,7 @@ job = PrepareJob(input=[corpus], output=output, model=model)
 info = read_info(model)
 task = job.task(info, "0" * 32)
 make_folders(output, SAMPLE_TABLES)
-shards = plan_shards([corpus], output=output, columns=task.columns, max_shard_bytes=1000, job_digest=task.job)
+shards = plan_shards([corpus], output=output, columns=task.columns, shard_sizes=ShardSizes(1000), job_digest=task.job)
 prepare_process(1)
 facts(task)
 print([type(attempt(shard, task)).__name__ for shard in shards], "torch" in sys.modules, "transformers" in sys.modules)

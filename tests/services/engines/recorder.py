@@ -15,8 +15,8 @@ class Recorder:
     def started(self, facts):
         self.facts.append(facts)
 
-    def progressed(self, shard, documents, words, n_bytes):
-        self.documents += documents
+    def progressed(self, shard, progress):
+        self.documents += progress.documents
 
     def finished(self, entry, n_bytes, worker):
         assert entry.shard not in self.finished_on
