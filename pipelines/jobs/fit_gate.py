@@ -13,8 +13,8 @@ class GateJob(DocumentColumns):
 
     model: Annotated[str, Shown(Panel.MODEL, "MODEL")] = Field(
         min_length=1,
-        description="Model to fit a gate to, which is not modified: the folder of a bundle, or a repository of the "
-        "Hub, owner/name or owner/name@revision.",
+        description="Folder of the bundle to fit a gate to, which is not modified, or a repository of the Hub, "
+        "owner/name or owner/name@revision.",
     )
     corpus: Annotated[list[str], Shown(Panel.FILES, "PATH")] = Field(
         min_length=1,

@@ -31,7 +31,7 @@ Encoder = Annotated[
     Shown(Panel.MODEL, "ENCODER"),
     Field(
         min_length=1,
-        description="Pretrained encoder: a folder, or a repository of the Hub, owner/name or owner/name@revision.",
+        description="Folder of a pretrained encoder, or a repository of the Hub, owner/name or owner/name@revision.",
     ),
 ]
 Scheme = Annotated[

@@ -118,9 +118,7 @@ def _name(key: str) -> str:
 
 def _value(identity: Mapping[str, str], key: str) -> str:
     """Return a value for a message; newer settings are in an identity only if they are not the default."""
-    if key not in identity:
-        return "not set"
-    value = identity[key]
+    value = identity.get(key, "None")
     return "none" if value == "None" else f"{value[:12]}…" if key in ("model", "tokenizer") else value
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from spanmarker_core.bundle.reader import CARD, CARD_FACTS, CONFIG, DIGESTS, GATE_CURVE, TOKENIZER, WEIGHTS
+from spanmarker_core.data.nearby import suggest_file
 from spanmarker_core.errors import CoreError, single_line
 
 #: Files of a bundle, with the identity last; the card, its metadata and the gate's curve are optional.
@@ -143,7 +144,7 @@ def _find(
     named = repository_of(name)
     if named is None:
         if not Path(name).is_dir():
-            raise CoreError(code, path=name)
+            raise CoreError(code, path=name, suggestion=suggest_file(name))
         return Found(Path(name), str(name))
     repository, of_name = named
     if None not in (revision, of_name) and revision != of_name:

@@ -39,13 +39,13 @@ def test_problems_name_what_the_user_wrote(tmp_path):
     path.write_text('input = "a.parquet"\nkeep_columns_in = "rows"\nsentence_breaks = "line"\nwrite_sentences = "x"\n')
     with pytest.raises(PipelineError) as caught:
         read_job(TagJob, str(path), {"sentence_breaks": "lines?", "max_shard_bytes": 0, "decoder": None})
-    named = [line.partition(":")[0] for line in caught.value.values["problems"].splitlines()]
+    named = [line.partition(": ")[0].split(" is missing")[0] for line in caught.value.values["problems"].splitlines()]
     assert sorted(named) == [
         "  --max-shard-bytes",
+        "  --output",
         "  --sentence-breaks",
-        "  keep_columns_in",
-        "  output",
-        "  write_sentences",
+        f"  {path}, line 2",
+        f"  {path}, line 4",
     ]
 
 
