@@ -42,10 +42,10 @@ def test_problems_name_what_the_user_wrote(tmp_path):
     named = [line.partition(": ")[0].split(" is missing")[0] for line in caught.value.values["problems"].splitlines()]
     assert sorted(named) == [
         "  --max-shard-bytes",
-        "  --output",
         "  --sentence-breaks",
         f"  {path}, line 2",
         f"  {path}, line 4",
+        "  output",
     ]
 
 

@@ -244,14 +244,14 @@ def test_evaluate_reads_other_formats_and_columns(monkeypatch, tmp_path, capsys,
     (tmp_path / "d.txt").write_text("Ada met Bern.")
     with pytest.warns(CoreWarning) as told:
         assert run(monkeypatch, "evaluate", "--model", tiny_bundle, "--data", tmp_path / "d.ann") == 0
-    assert "1 entities" in capsys.readouterr().out
+    assert "gold entities 1," in capsys.readouterr().out
     shown = cli._format_warning(told[0].message, told[0].category, told[0].filename, told[0].lineno)
     assert shown.startswith("spanmarker: [data.left_out]")
     assert shown.count("\n") == 1
     (tmp_path / "d.conll").write_text("x\tAda\tB-person\ty\n")
     columns = ["--scheme", "BIO", "--token-column", "1", "--tag-column", "-2"]
     assert run(monkeypatch, "evaluate", "--model", tiny_bundle, "--data", tmp_path / "d.conll", *columns) == 0
-    assert "1 entities" in capsys.readouterr().out
+    assert "gold entities 1," in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["jsonl", "brat", "cas", "web-annotations", "spacy"])
@@ -273,7 +273,7 @@ def test_an_unreadable_input_is_not_called_an_unwritable_output(monkeypatch, tmp
     def fail(path):
         raise OSError(5, "no", path)
 
-    monkeypatch.setattr("pipelines.stages.read_annotated.open_input", fail)
+    monkeypatch.setattr("pipelines.runs.convert.open_input", fail)
     assert run(monkeypatch, "convert", source, "--to", "jsonl", "--output", tmp_path / "out.jsonl") == 3
     assert "[input.not_readable]" in capsys.readouterr().err
 

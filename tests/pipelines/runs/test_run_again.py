@@ -54,7 +54,7 @@ def test_rows_of_vanished_input_stay_and_are_reported(corpus, tmp_path, tiny_bun
 def test_other_cut_replaces_all_shards(tagged, tiny_bundle):
     corpus, out = tagged
     expected = all_rows(out)
-    tag([corpus / "*"], out, tiny_bundle)
+    tag([corpus / "*"], out, tiny_bundle, max_shard_bytes=4 << 20)
     assert_same_rows(all_rows(out), expected)
     assert len(written(out)) == 6
 

@@ -66,7 +66,7 @@ def test_a_job_is_run_by_its_own_command_and_has_no_secret(path):
 def test_a_job_with_a_key_that_does_not_exist_is_seen(tmp_path):
     path = tmp_path / "tag.toml"
     path.write_text((INFRA / "beam/local.toml").read_text().replace("threads", "thread"))
-    assert "thread: Extra inputs" in spanmarker_problems(["tag", "--job", str(path)])[0][0]
+    assert "unknown key thread" in spanmarker_problems(["tag", "--job", str(path)])[0][0]
 
 
 @pytest.mark.parametrize(
