@@ -88,7 +88,8 @@ def _notes(result: EvaluationResult) -> list[str]:
 
 
 def _visible(text: str) -> Text:
-    return Text(INVISIBLE.sub("\ufffd", " ".join(text.split())))
+    readable = text.encode("utf-8", "backslashreplace").decode()  # File names may be invalid UTF-8.
+    return Text(INVISIBLE.sub("\ufffd", " ".join(readable.split())))
 
 
 def _percent(share: float) -> str:

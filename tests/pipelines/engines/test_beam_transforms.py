@@ -139,7 +139,7 @@ def test_model_that_fails_on_anything_makes_no_rejects_of_documents(tagged, tiny
 
 def test_bad_options_are_faults_of_the_pipeline(tagged, tiny_bundle, tmp_path):
     for handler, error in (
-        (SpanMarkerModelHandler(str(tmp_path / "none")), r"bundle\."),
+        (SpanMarkerModelHandler(str(tmp_path / "none")), r"hub\.not_found"),
         (SpanMarkerModelHandler(str(tiny_bundle), decoder="none.v1"), "none.v1"),
     ):
         with pytest.raises((CoreError, PipelineError, RuntimeError), match=error):

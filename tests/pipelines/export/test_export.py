@@ -75,7 +75,7 @@ def test_documents_by_id(nested, tmp_path):
     assert content_of(documents_at(tmp_path / "x", "jsonl")) == {
         name: wanted[name] for name in ("line/7", "row/3", "c1.txt")
     }
-    assert "1 rejected documents" in printed
+    assert "1 rejected document\n" in printed
     for name in ("line/77", "line/7\n"):
         assert export(nested.output, "jsonl", tmp_path / "y", "--document", name) == "export.unknown_document"
     assert export(nested.output, "jsonl", tmp_path / "y", "--document-file", tmp_path / "z") == "output.not_readable"

@@ -86,7 +86,7 @@ def test_prune_removes_rows_of_inputs_that_are_gone(corpus, tmp_path, tiny_bundl
     assert all_rows(out) == kept
     text = tag([corpus / "*"], out, tiny_bundle, prune=True, **SMALL)
     assert "removed because their input no longer exists" in text
-    assert "12 documents of inputs that no longer exist were removed" in text
+    assert "Removed: 12 documents of inputs that no longer exist" in text
     found = report(out)
     assert found["this_run"]["documents_pruned"] == 12
     assert found["output"]["counts"]["documents"] == 12

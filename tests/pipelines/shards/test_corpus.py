@@ -15,6 +15,7 @@ from pipelines.output.job_identity import acquire
 from pipelines.output.manifest import find_done, identity_digest, make_folders, read_entries
 from pipelines.shards import corpus as sharding
 from pipelines.shards import runner
+from pipelines.shards.progress import ShardProgress
 from pipelines.shards.worker import run_shard
 from pipelines.stages.pack import pack_runs
 from pipelines.stages.tag import tag as real_tag
@@ -54,13 +55,9 @@ def job(tmp_path, tiny_bundle):
 def test_rows_counts_and_footer(job, tiny, tmp_path):
     records = documents(25)
     shard, task = job([*records, {"id": "n", "text": None}])
-    seen = np.zeros(3, int)
-
-    def progress(*done):
-        nonlocal seen
-        seen += done
-
-    entry = run_shard(shard, task, tiny, progress)
+    reports = []
+    entry = run_shard(shard, task, tiny, reports.append)
+    seen = ShardProgress(*np.sum(reports, axis=0).tolist())
     out = tmp_path / "out"
     found = {table: rows(out, table) for table in ("annotations", "documents", "rejects")}
     texts = {record["id"]: record["text"] for record in records}
@@ -70,8 +67,8 @@ def test_rows_counts_and_footer(job, tiny, tmp_path):
     assert entry.counts["documents"] == 26
     assert (entry.counts["tagged"], entry.counts["empty"], entry.counts["rejected"]) == (20, 5, 1)
     assert entry.counts["entities"] == len(found["annotations"]) == sum(entry.labels.values())
-    assert entry.counts["words"] == sum(row["n_words"] for row in found["documents"]) == seen[1]
-    assert seen[0] == 26
+    assert entry.counts["words"] == sum(row["n_words"] for row in found["documents"]) == seen.words
+    assert (seen.documents, seen.entities, seen.rejects) == (26, entry.counts["entities"], 1)
     assert entry.counts["characters"] == sum(map(len, texts.values()))
     assert entry.reject_codes == {"null_text": 1}
     assert {"read", "split", "pack", "tag", "write"} <= entry.seconds.keys()
@@ -96,12 +93,13 @@ def test_progress_comes_with_every_run_of_a_long_document(job, tiny, monkeypatch
     monkeypatch.setattr(runner, "pack_runs", partial(pack_runs, max_bytes=20_000))
     records, seen = long_documents(), []
     shard, task = job(records)
-    entry = run_shard(shard, task, tiny, lambda *done: seen.append(done))
-    assert len(seen) > 3
-    n_documents, words, n_bytes = zip(*seen, strict=True)
+    entry = run_shard(shard, task, tiny, seen.append)
+    n_documents, words, n_bytes, n_entities, _ = zip(*seen, strict=True)
+    assert sum(count > 0 for count in words) > 3
     assert n_documents[-1] == sum(n_documents) == len(records)
-    assert min(words[:-1]) > 0
-    assert min(n_bytes[:-1]) > 0
+    assert min(words) >= 0
+    assert min(n_bytes) >= 0
+    assert sum(n_entities) == entry.counts["entities"]
     assert sum(words) == entry.counts["words"]
     assert sum(n_bytes) >= sum(len(record["text"].encode()) for record in records)
 

@@ -17,6 +17,7 @@ from pipelines.engines.dask import worker as dask_worker
 from pipelines.errors import PipelineError
 from pipelines.jobs.tag import TagJob
 from pipelines.planning.files import MAX_NAMES_BYTES
+from pipelines.shards.progress import ShardProgress
 from pipelines.shards.worker import Done, Failed, Fault
 from schemas.manifest import MANIFEST_VERSION, Entry
 from schemas.shards import Shard
@@ -94,7 +95,7 @@ def attempts(monkeypatch, threads, task):
 
 
 def done(shard, task, progress):
-    progress(1, 1, 1)
+    progress(ShardProgress(1, 1, 1))
     return Done(entry(shard.name))
 
 
@@ -162,7 +163,7 @@ def test_an_attempt_that_nobody_waits_for_ends_at_its_next_word(attempts):
         begun.set()
         try:
             for _ in range(600):
-                progress(1, 1, 1)
+                progress(ShardProgress(1, 1, 1))
                 time.sleep(0.05)
         except RuntimeError:
             ended.set()

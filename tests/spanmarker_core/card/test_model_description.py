@@ -30,7 +30,7 @@ def test_a_card_says_how_a_model_works(name, options, gate, said):
     assert said in page
     assert ("Markers of a Span:" in page) == (name == "span_marker.v1" and "output" not in options)
     kind = page.split("- **Model Type:** ")[1].split(" (")[0]
-    assert f"# A {kind} model\n" in page
+    assert f"# {kind[0].upper()}{kind[1:]} model\n" in page
 
 
 @pytest.mark.parametrize(

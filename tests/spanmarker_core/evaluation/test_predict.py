@@ -73,7 +73,7 @@ def test_what_is_wrong_is_said_before_anything_is_read(tiny):
 
     with pytest.raises(CoreError, match=r"call.unknown_option"):
         predict(tiny, never(), decoder="best")
-    with pytest.raises(CoreError, match=r"call.bad_threshold"):
+    with pytest.raises(CoreError, match=r"call.unknown_label"):
         predict(tiny, never(), threshold={"nobody": 0.5})
 
 
