@@ -41,6 +41,8 @@ EXIT_CODES = {
 #: Error numbers of faults that the same command would meet again, whatever the code of the error.
 _LASTING = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS}
 _LASTING |= {errno.EINVAL, errno.ENAMETOOLONG}
+#: Such faults where object stores give no error number, as for a wrong secret.
+_LASTING_KINDS = (PermissionError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
 #: Codes of errors of a store or a disk.
 _OF_FILES = {"input.not_readable", "output.not_readable", "output.not_writable", "storage.failed"}
 
@@ -308,7 +310,10 @@ def exit_code(error: BaseException | None) -> int:
 def _lasts(error: CodedError) -> bool:
     """Return whether the cause is one that running the same command again would meet again."""
     causes = [error.__cause__, error.values.get("reason")]
-    return any(isinstance(cause, OSError) and cause.errno in _LASTING for cause in causes)
+    return any(
+        isinstance(cause, _LASTING_KINDS) or (isinstance(cause, OSError) and cause.errno in _LASTING)
+        for cause in causes
+    )
 
 
 def describe(error: BaseException) -> str:

@@ -222,7 +222,7 @@ def _broken_off(reason: str) -> PipelineError:
     """Return the error for a failed pipeline: `engine.failed` for an error of the job, else `engine.died`."""
     code = _CODED.match(reason)
     fault = code is not None and code[1] not in EXIT_CODES
-    return PipelineError("engine.failed" if fault else "engine.died", engine="Beam", reason=reason)
+    return PipelineError("engine.failed" if fault else "engine.died", engine="Beam", reason=reason.rstrip("."))
 
 
 def _hear(connection: Connection, process: BaseProcess) -> tuple[str, str | PipelineError]:
