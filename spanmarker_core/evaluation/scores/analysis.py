@@ -16,6 +16,7 @@ from spanmarker_core.evaluation.scores import (
     calibration,
     confusion,
     curves,
+    intervals,
     structure,
 )
 from spanmarker_core.evaluation.scores import (
@@ -76,6 +77,7 @@ class Analysis:
         self._as_tags = SpanScorer()
         self._left_out = {"gold": 0, "predicted": 0}
         self._semeval = matching.SemEval()
+        self._intervals = intervals.F1Intervals()
         self._errors = errors.ErrorCounter()
         self._confusion = confusion.Confusion()
         self._structure = Groups(STRUCTURES)
@@ -105,6 +107,7 @@ class Analysis:
         found = set(predictions)
         self._count(sentence, gold)
         self._scorer.add(gold, found)
+        self._intervals.add(sentence.document_id, gold, found)
         missed, false = errors.error_kinds(gold, found)
         self._errors.add(missed, false)
         self._confusion.add(gold, found)
@@ -124,6 +127,7 @@ class Analysis:
         """Return everything except the scores as JSON values; shares are from 0 to 1, not rounded."""
         return {
             "data": self._counts_to_json(),
+            "intervals": self._intervals.to_json(),
             "errors": {"conventions": errors.CONVENTIONS, **asdict(self._errors.rates())},
             "confusion": {"conventions": confusion.CONVENTIONS, **self._confusion.to_json()},
             "attributes": self._attributes_to_json(),
