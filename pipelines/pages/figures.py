@@ -103,3 +103,37 @@ def size(value: float | None) -> Figure:
     while scaled >= 1000 and len(units) > 1:
         scaled, units = scaled / 1000, units[1:]
     return Figure(f"{scaled:.0f} B" if units[0] == "B" else f"{scaled:.1f} {units[0]}", value)
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun.
+
+    Args:
+        count: the count.
+        noun: the noun in the singular.
+        plural: the noun in the plural; empty adds an s.
+
+    >>> counted(1, "document"), counted(1200, "document"), counted(2, "entity", "entities")
+    ('1 document', '1,200 documents', '2 entities')
+    """
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def plain(value: object) -> str:
+    """Return a plain JSON value in words, not in the notation of a program.
+
+    Args:
+        value: the value.
+
+    >>> plain(None), plain(True), plain({"PER": 0.5}), plain(["a", 2]), plain(0.0)
+    ('none', 'yes', 'PER: 0.5', 'a, 2', '0')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {plain(each)}" for name, each in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(plain, value)) or "none"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value in (None, "None") else str(value)

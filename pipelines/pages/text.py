@@ -1,6 +1,6 @@
 """Safe markup for text of documents: it cannot inject markup, hide or reorder other content, or bloat the page."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,14 @@ _SIGNS: dict[str, str] = {"entity": "", "right": "✓ ", "missed": "missed ", "w
 
 _PICTURES = {"\n": "↵", "\r": "␍", "\t": "⇥"}
 
+#: Number of colours of entities; further labels are grey.
+TONES = 8
+
+#: A text is cut only if that hides more than this many characters: an ellipsis in place of a few helps nobody.
+_WORTH_CUTTING = 12
+#: Maximum numbers of code points of a label, and of a full text shown as the tooltip of a cut one.
+_LABEL, _TOOLTIP = 80, 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -25,7 +33,7 @@ class Mark:
         end: code point after the last one.
         label: label of the range.
         kind: kind of the range, which decides its style.
-        tone: colour of an entity, 0 to 5.
+        tone: colour of an entity, 0 to `TONES`; the last is grey.
     """
 
     start: int
@@ -36,25 +44,45 @@ class Mark:
 
 
 def shown(text: str | None, limit: int = 200) -> Markup:
-    r"""Return text as safe markup.
+    r"""Return text as safe markup; the middle of a long one is replaced by an ellipsis, with the text as its tooltip.
 
     Args:
         text: the text; None gives no text.
-        limit: maximum number of code points; the middle of a longer text is cut out.
+        limit: maximum number of code points. A text that is longer by a few is shown in full.
 
     >>> print(shown("a<b>\u202e"))
     <bdi>a&lt;b&gt;<i class="u">U+202E</i></bdi>
-    >>> print(shown("x" * 1000, limit=6))
-    <bdi>xxxx<i class="u">994 more</i>xx</bdi>
+    >>> print(shown("abcdefghijklmnopqrstuvwxyz", limit=6))
+    <bdi title="abcdefghijklmnopqrstuvwxyz">abcd…yz</bdi>
     """
-    return Markup("<bdi>{}</bdi>").format(_cut("" if text is None else text, limit))
+    return _shown("" if text is None else text, limit, _visible)
+
+
+def path(text: str, limit: int = 80) -> Markup:
+    """Return a path or URL as safe markup that may wrap after slashes.
+
+    Args:
+        text: the path.
+        limit: maximum number of code points, as for `shown`.
+
+    >>> print(path("lake/part-1.jsonl"))
+    <bdi>lake/<wbr>part-1.jsonl</bdi>
+    """
+    return _shown(text, limit, lambda part: Markup("/<wbr>").join(map(_visible, part.split("/"))))
+
+
+def _shown(text: str, limit: int, visible: Callable[[str], Markup]) -> Markup:
+    if len(text) <= limit + _WORTH_CUTTING:
+        return Markup("<bdi>{}</bdi>").format(visible(text))
+    head, tail = _ends(text, limit)
+    return Markup('<bdi title="{}">{}…{}</bdi>').format(_plain(text), visible(head), visible(tail))
 
 
 def highlighted(text: str, marks: Sequence[Mark], limit: int = 400) -> Markup:
     """Return text with marked ranges, which may nest and cross.
 
-    A text longer than `limit` is reduced to a section that starts shortly before the first mark. The markup states the
-    length of the omitted text and the number of omitted marks on either side.
+    A text longer than `limit` is reduced to a section that starts shortly before the first mark. Labels are shown in
+    full, unless they are absurdly long. The markup states how many entities were left out at the end.
 
     Args:
         text: the text.
@@ -67,7 +95,7 @@ def highlighted(text: str, marks: Sequence[Mark], limit: int = 400) -> Markup:
     marks = sorted((each for each in marks if each.start < each.end), key=lambda each: (each.start, -each.end))
     low, high = _window(len(text), marks, limit)
     inside = [each for each in marks if each.start < high and each.end > low]
-    parts: list[Markup] = [_note(f"{low:,} more")] if low else []
+    parts: list[Markup] = [Markup("… ")] if low else []
     open_marks: list[Mark] = []
     at = low
     edges = sorted({min(max(edge, low), high) for each in inside for edge in (each.start, each.end)} | {high})
@@ -87,7 +115,9 @@ def highlighted(text: str, marks: Sequence[Mark], limit: int = 400) -> Markup:
         parts += map(_begin, opening)
     if high < len(text):
         beyond = len(marks) - len(inside)
-        parts.append(_note(f"{len(text) - high:,} more" + (f", {beyond:,} entities among them" if beyond else "")))
+        parts.append(Markup(" …"))
+        if beyond:
+            parts.append(_note(f"{beyond:,} more {'entity' if beyond == 1 else 'entities'}"))
     return Markup("<bdi>{}</bdi>").format(Markup("").join(parts))
 
 
@@ -98,20 +128,25 @@ def _window(length: int, marks: Sequence[Mark], limit: int) -> tuple[int, int]:
 
 
 def _begin(mark: Mark) -> Markup:
-    return Markup('<mark class="{} t{}">').format(mark.kind, mark.tone % 6)
+    return Markup('<mark class="{} t{}">').format(mark.kind, min(mark.tone, TONES))
 
 
 def _end(mark: Mark, *, whole: bool) -> Markup:
-    label = Markup("<b>{}{}</b>").format(_SIGNS[mark.kind], _cut(mark.label, 40)) if whole else ""
-    return Markup("{}</mark>").format(label)
+    label = mark.label
+    if len(label) > _LABEL + _WORTH_CUTTING:
+        label = "…".join(_ends(label, _LABEL))
+    return Markup("{}</mark>").format(Markup("<b>{}{}</b>").format(_SIGNS[mark.kind], _visible(label)) if whole else "")
 
 
-def _cut(text: str, limit: int) -> Markup:
-    if len(text) <= limit:
-        return _visible(text)
+def _ends(text: str, limit: int) -> tuple[str, str]:
     head = limit - limit // 3
-    tail = len(text) - (limit - head)
-    return Markup("").join((_visible(text[:head]), _note(f"{tail - head:,} more"), _visible(text[tail:])))
+    return text[:head], text[len(text) - (limit - head) :]
+
+
+def _plain(text: str) -> str:
+    """Return a text for an attribute, with its invisible characters named."""
+    cut = text[:_TOOLTIP] + ("…" if len(text) > _TOOLTIP else "")
+    return INVISIBLE.sub(lambda found: _PICTURES.get(found.group(), f"U+{ord(found.group()):04X}"), cut)
 
 
 def _note(words: str) -> Markup:

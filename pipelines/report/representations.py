@@ -5,10 +5,11 @@ from itertools import pairwise
 from typing import Any
 
 from pipelines.pages import render
-from pipelines.pages.figures import decimal, number
+from pipelines.pages.figures import counted, decimal, number
 from pipelines.pages.text import shown
 from pipelines.report.evaluation_page import format_fact, short
 from pipelines.report.folder import publish_files
+from pipelines.report.representation_findings import representation_findings, representation_headline
 from spanmarker_core import charts
 from spanmarker_core.charts import Series
 from spanmarker_core.text.markdown import cell, table
@@ -80,6 +81,8 @@ def representations_page(values: Mapping[str, Any]) -> bytes:
     return render(
         "representations",
         title="Representations",
+        headline=representation_headline(values),
+        findings=representation_findings(values),
         what=_what(values),
         values=values,
         no_entity=norms[-1],
@@ -109,8 +112,8 @@ def notes(values: Mapping[str, Any]) -> list[str]:
     found = []
     if values["unreachable"]:
         found.append(
-            f"{values['unreachable']:,} entities have no representation: they exceed entity_max_length, or their "
-            "first or last word has no token."
+            f"{counted(values['unreachable'], 'entity', 'entities')} without a representation: longer than "
+            "entity_max_length, or with a first or last word that has no token."
         )
     if values["unknown"]:
         labels = ", ".join(short(label) for label in values["unknown"][:_CLASSES])
@@ -166,11 +169,12 @@ def _plain(value: float | None) -> str:
 
 
 def _ratios(ratios: Sequence[Mapping[str, Any]]) -> Any:
-    series = [
-        Series(name, [(each["ratio"], each[key]) for each in ratios if each[key] is not None])
-        for name, key in (("all neighbours", "cosine"), ("non-entities", "no_entity"))
-    ]
-    return charts.lines(series, title="Cosine by overlap ratio", x="overlap ratio, up to", y="mean cosine")
+    measured = [each for each in ratios if each["cosine"] is not None]
+    series = [Series("all neighbours", [(each["ratio"], each["cosine"]) for each in measured])]
+    others = [(each["ratio"], each["no_entity"]) for each in ratios if each["no_entity"] is not None]
+    if others != series[0].points:  # otherwise no neighbour is an entity, and one line covers the other
+        series.append(Series("neighbours that are not entities", others))
+    return charts.lines(series, title="Cosine by overlap ratio", x="share of common words, up to", y="mean cosine")
 
 
 def _histogram(histogram: Mapping[str, Sequence[float]]) -> Any:

@@ -5,10 +5,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pipelines.output.pending_shards import SKIPPED
 from pipelines.pages import render
-from pipelines.pages.figures import decimal, percent, seconds, size
-from pipelines.pages.text import shown
+from pipelines.pages.cells import bar, histogram
+from pipelines.pages.figures import decimal, percent, plain, seconds, size
+from pipelines.pages.labels import LabelTones
+from pipelines.pages.text import Mark, highlighted, path, shown
 from pipelines.report.run_markdown import (
     describe_alarms,
     describe_density,
@@ -16,11 +17,14 @@ from pipelines.report.run_markdown import (
     describe_languages,
     describe_work,
 )
+from pipelines.report.verdict import browse_command, describe_model_words, query, verdict
 from pipelines.shards.stats import STATUSES
 from spanmarker_core import charts
 
 #: Maximum numbers of entity texts per label, and of characters per text.
 _TOP, _TEXT = 5, 40
+#: Duration of a run, in seconds, from which its speed over time says something.
+_LONG_RUN = 60
 
 
 def report_page(values: Mapping[str, Any]) -> bytes:
@@ -29,28 +33,55 @@ def report_page(values: Mapping[str, Any]) -> bytes:
     Args:
         values: values of the report.
     """
-    run, output = values["this_run"], values["output"]
+    run, output, job = values["this_run"], values["output"], values["job"]
+    tones = LabelTones(output["entities_by_label"])
     return render(
         "run",
         title="Run report",
+        headline=verdict(values),
         run=run,
         output=output,
         values=values,
         tags=output["found"] is not None,
         statuses=[status for status in STATUSES if status in output["counts"]],
         alarms=describe_alarms(values),
+        model=describe_model_words(values),
         run_words=_run_words(run),
         shard_tables=_shard_tables(output),
         work_words=describe_work(output["work"]),
-        skipped=SKIPPED,
-        labels=_labels(output),
+        examples=_examples(output.get("sample"), tones),
+        legend=tones.legend(),
+        labels=_labels(values),
+        scored_labels=bool((values.get("model") or {}).get("f1_by_label")),
         found_words=describe_found(output["found"]) if output["found"] else "",
         density_words=describe_density(output["density"]) if output["density"] else "",
         scores_chart=_scores_chart(output["found"]),
-        pace_chart=_pace_chart(run["pace"]),
+        pace_chart=_pace_chart(run),
         languages=describe_languages(values),
+        query=query(str(job.get("output", ""))),
+        browse=browse_command(job),
         rows=_ROWS,
     )
+
+
+def _examples(sample: Mapping[str, Any] | None, tones: LabelTones) -> list[tuple[Markup, str]]:
+    """Return the marked text of each example sentence, and the id of its document."""
+    return [
+        (
+            highlighted(
+                each["text"] + ("…" if each["cut"] else ""),
+                [
+                    Mark(
+                        mark["start"], mark["end"], f"{mark['label']} {mark['score']:.2f}", tone=tones.of(mark["label"])
+                    )
+                    for mark in each["marks"]
+                ],
+                limit=len(each["text"]) + 1,
+            ),
+            each["document_id"],
+        )
+        for each in (sample or {"sentences": []})["sentences"]
+    ]
 
 
 def _run_words(run: Mapping[str, Any]) -> str:
@@ -69,21 +100,26 @@ def _shard_tables(output: Mapping[str, Any]) -> list[tuple[str, list[dict[str, A
     return [("The slowest shards of the output", slowest), ("The largest shards of the output", largest)]
 
 
-def _labels(output: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _labels(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the statistics of each label: counts of all rows, and texts and scores of the sampled rows."""
+    output, known = values["output"], (values.get("model") or {}).get("f1_by_label") or {}
     found = {each["label"]: each for each in (output["found"] or {"labels": []})["labels"]}
-    words, entities = output["counts"].get("words", 0), sum(output["entities_by_label"].values())
+    counts = output["entities_by_label"]
+    words, entities, most = output["counts"].get("words", 0), sum(counts.values()), max(counts.values(), default=0)
     return [
         {
             "label": label,
             "count": count,
+            "bar": bar(count / most if most else 0.0),
             "share": count / entities if entities else None,
             "per_1000_words": 1000 * count / words if words else None,
+            "f1": known.get(label),
             "mean_score": found[label]["mean_score"] if label in found else None,
+            "scores": histogram(found[label]["score_bins"]) if label in found else "",
             "top": _top(found[label]) if label in found else "",
             "short_by": found[label]["counts_too_small_by_up_to"] if label in found else 0,
         }
-        for label, count in output["entities_by_label"].items()
+        for label, count in counts.items()
     ]
 
 
@@ -103,8 +139,9 @@ def _scores_chart(found: Mapping[str, Any] | None) -> Markup | None:
     return charts.bars(rows, title="Entities by score", x="score, from", y="entities")
 
 
-def _pace_chart(pace: list[dict[str, float]]) -> Markup | None:
-    if len(pace) < 2:
+def _pace_chart(run: Mapping[str, Any]) -> Markup | None:
+    pace = run["pace"]
+    if run["seconds"] < _LONG_RUN or len(pace) < 2:
         return None
     # Bars start at 0, unlike a line, so that small changes look small.
     rows = [(f"{each['second']:,.0f}", each["words_per_second"]) for each in pace]
@@ -118,15 +155,11 @@ def _statuses_words(counts: Mapping[str, int], statuses: Sequence[str]) -> str:
     return ", ".join(f"{counts[status]:,} {status}" for status in statuses)
 
 
-def _status_rows(counts: Mapping[str, int], statuses: Sequence[str]) -> list[tuple[Any, ...]]:
-    return [("in", counts.get("documents", 0)), *((status, counts[status]) for status in statuses)]
-
-
 def _reject_rows(examples: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     return [
         (
             shown(example["document_id"], 60),
-            _path(example["source"]),
+            path(example["source"]),
             example["source_row"],
             example["code"],
             shown(example["message"], 160),
@@ -135,27 +168,27 @@ def _reject_rows(examples: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]
     ]
 
 
-def _label_rows(labels: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+def _label_rows(labels: Sequence[Mapping[str, Any]], scored: bool) -> list[tuple[Any, ...]]:
     return [
         (
-            label["label"],
+            shown(label["label"], 80),
             label["count"],
+            label["bar"],
             percent(label["share"]),
             decimal(label["per_1000_words"]),
+            *((percent(label["f1"]),) if scored else ()),
             decimal(label["mean_score"]),
+            label["scores"],
+            label["top"],
         )
         for label in labels
     ]
 
 
-def _top_rows(labels: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-    return [(label["label"], label["top"]) for label in labels if label["top"]]
-
-
 def _source_rows(sources: Sequence[Mapping[str, Any]], alarms: Sequence[str]) -> list[tuple[Any, ...]]:
     return [
         (
-            _path(source["source"]),
+            path(source["source"]),
             decimal(source["per_1000_words"], 1),
             "" if source["lowest"] is None else f"{source['lowest']:,.1f} to {source['highest']:,.1f}",
             source["words"],
@@ -233,26 +266,14 @@ def _reason_rows(run: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _fact_rows(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [(name, _fact(value)) for name, value in values.items()]
-
-
-def _fact(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "–"
-    return "–" if value is None or value == "" else str(value)
-
-
-def _path(path: str) -> Markup:
-    """Return a path as markup that keeps its end visible."""
-    return shown(path, 60)
+    """Return names and values as a reader writes them; values that say nothing are left out."""
+    return [(name.replace("_", " "), plain(value)) for name, value in values.items() if value not in (None, "", [], {})]
 
 
 _ROWS = {
     "statuses_words": _statuses_words,
-    "status_rows": _status_rows,
     "reject_rows": _reject_rows,
     "label_rows": _label_rows,
-    "top_rows": _top_rows,
     "source_rows": _source_rows,
     "stage_rows": _stage_rows,
     "worker_rows": _worker_rows,

@@ -9,7 +9,7 @@ import threading
 import fsspec
 import pytest
 
-from pipelines.browse.named import NamedFolders
+from pipelines.texts.named import NamedFolders
 from tests.pipelines.browse.conftest import serving
 from tests.pipelines.browse.test_server import ask
 from tests.support.browsed_output import add_shard, annotation, begin, document
