@@ -2,7 +2,7 @@
 
     python -m benchmarks.languages CORPUS.jsonl
 
-The id of each document holds its language as its second part, as in ../shared/data/raw_xquad_wikipedia ("xquad-de-07").
+The id of each document holds its language as its second part, as in "xquad-de-07".
 All documents are prepared, which shows their languages; the first of each language are tagged, which shows the seconds.
 """
 

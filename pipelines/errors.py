@@ -41,24 +41,24 @@ class PipelineError(CodedError):
 
     MESSAGES: ClassVar[dict[str, str]] = {
         # jobs
-        "job.invalid": "the job is not valid:\n{problems}\nFix all of them and run again.",
+        "job.invalid": "the job is not valid:\n{problems}\nCorrect this and run the command again.",
         "job.stray_words": "these words are neither options nor files: {words}. Paths and patterns of inputs follow "
         "{option}; Beam's own options follow --.",
         "job.unreadable": "cannot read job file {path}: {reason}.",
         # inputs
-        "input.no_match": "no file matches {patterns}. Correct --input: files, patterns, or folders, which stand for "
-        "the files below them. Names that begin with . or _ are skipped. To match a [ in a name, write [[].",
+        "input.no_match": "no file matches {patterns}. Correct the path: inputs are files, patterns, or folders, which "
+        "stand for the files below them. Names that begin with . or _ are skipped. To match a [ in a name, write [[].",
         "input.only_folders": "{patterns} matches only folders: {folders}. Name a folder to read all files below it, "
         "or match the files in it, such as {example}.",
         "input.unknown_format": "these inputs have an unknown format:\n{files}\nSupported file name endings: "
         "{endings}; all but .parquet, .arrow and .feather also with .gz, .zst, .bz2 or .xz. Narrow the pattern, or "
         "name the format of all inputs with --format.",
-        "input.bad_columns": "these inputs lack a column that the job reads (--id-column {id_column!r}, "
-        "--text-column {text_column!r}), or store it with another type:\n{files}\n"
+        "input.bad_columns": "these inputs lack a column that the job reads, or store it with another type:\n{files}\n"
+        "The job reads texts from {text_column!r} (--text-column) and {ids} (--id-column). "
         "Pass the names of the right columns: ids are strings, bytes, integers, decimals, dates or timestamps; "
         "texts are strings, or bytes in UTF-8. A path such as meta.text names a nested field.",
-        "input.no_kept_column": "--keep-columns names columns that no input has: {columns}. Of files other "
-        "than Parquet and Arrow, only the names in the first records are known.",
+        "input.no_kept_column": "--keep-columns names columns that no input has: {columns}. The inputs have: {known}. "
+        "Of files other than Parquet and Arrow, only the first records were read.",
         "input.kept_names": "--keep-columns would add columns under names that the output has already: {columns}. "
         "Give them other names, such as --keep-columns {example}, or omit them. With --keep-columns all, add the "
         "new names: all,{example}.",
@@ -73,6 +73,8 @@ class PipelineError(CodedError):
         "Choose another --output, or narrow the pattern.",
         "input.changed": "{source} changed while the job was reading it. Run the same command again.",
         "input.not_readable": "cannot read input {path}: {reason}. Nothing was tagged.",
+        "input.empty_folder": "these folders contain no file of a known format:\n{files}\nCorrect the path; names that "
+        "begin with . or _ are skipped. Known file name endings: {endings}.",
         "input.not_a_file": "these inputs are not files that can be read:\n{files}\nCorrect --input; only standard "
         "input may be a pipe (--input -). Nothing was tagged.",
         "url.unusable": "cannot use {url}: {reason}.{remedy}",
@@ -130,8 +132,8 @@ class PipelineError(CodedError):
         "someone else, so nothing was changed. Choose another --output, or move them away.",
         "output.is_input": "{option} would write to {path}, which is an input, is inside one, or matches {input}. "
         "Nothing was changed. Choose another path.",
-        "output.would_replace": "{option} would replace {path}, which exists and was not written by this option. "
-        "Nothing was changed. Choose another path, or move the file away.",
+        "output.would_replace": "{option} would replace {path}, which exists and is not an earlier output that this "
+        "option may replace. Nothing was changed. Choose another path, or move what is there away.",
         "plan.other_version": "{path} is a plan of version {there}, but this program reads version {here}. "
         "Create the plan again with this program, or use the program that created it.",
         "rejects.too_many": "the output in {path} has {rejects:,} rejects for {documents:,} documents, but "
@@ -185,6 +187,8 @@ class PipelineError(CodedError):
         "browse.port_unusable": "cannot use port {port} of 127.0.0.1: {reason}. Choose another --port; 0 selects a "
         "free one.",
         # export
+        "export.exists": "--destination {path} exists already. Pass --force to replace a previous export there, or "
+        "choose another --destination.",
         "export.not_tagged": "{path} contains samples, not entities. Pass the --output folder of `spanmarker tag`.",
         "export.not_finished": "{left:,} of {total:,} shards in {path} are not tagged yet, or some of their files are "
         "missing or have the wrong size. Run the `spanmarker tag` command that writes there again, to its end.",
@@ -192,8 +196,8 @@ class PipelineError(CodedError):
         "texts cannot be found. Pass --skip-missing to omit them, or remove them with `spanmarker tag --prune`.",
         "export.unknown_label": "no entity in {path} has a label that --label names: {labels}. The labels there are: "
         "{known}.",
-        "export.unknown_document": "{path} has no document with {count:,} of the ids, such as {example!r}. Correct "
-        "--document or --document-file.",
+        "export.unknown_document": "{path} lacks {count:,} of the ids to export, for example {example!r}. "
+        "Correct --document or --document-file.",
         "export.source_gone": "{source} no longer exists, and an output does not hold the texts of its documents. Put "
         "the file back, or pass --skip-missing to leave out its documents.",
         "export.source_changed": "{source} has changed since it was tagged. Run the `spanmarker tag` command again, or "

@@ -18,7 +18,8 @@ class Shard:
         format: parquet, jsonl, json, csv, tsv, arrow, warc or text, and for compressed files a dot and gz, zst, bz2 or
             xz; jsonl.utf16 and json.utf16; or unreadable for a file that cannot be opened.
         start: first row (parquet) or byte (others, also of compressed files); 0 for text.
-        end: one past the last row or byte; 0 for text.
+        end: one past the last row or byte; 0 for text. Of an unreadable shard the start, or the size in bytes if
+            the file is sound and lacks columns.
         files: text only: paths relative to `source`; each is one document, and its id.
         n_bytes: size of the range in bytes, for progress only: uncompressed for Parquet, else as stored.
         content: identity of the bytes in the range; empty if the file could not even be opened.

@@ -58,7 +58,8 @@ def wrap_errors(what: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and not _is_panic(error):
             raise
-        reason = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+        first = next(iter(str(error).strip().splitlines()), "")
+        reason = single_line(first, 300) or type(error).__name__  # transformers lists hundreds of model types
         raise UnusableError(f"{what} ({reason})") from error
 
 
@@ -169,7 +170,8 @@ class CoreError(CodedError):
         "one with the encoder, or use another encoder.",
         "encoder.not_found": "{path} is not a folder. Encoders are read from local folders. If this is a repository of "
         "the hub, download it first: hf download OWNER/NAME --local-dir FOLDER.",
-        "encoder.unreadable": "cannot use {path} as an encoder: {problem}.",
+        "encoder.unreadable": "cannot use {path} as an encoder: {problem}. Pass a folder with a pretrained "
+        "transformers encoder and its tokenizer; a bundle is not one.",
         "encoder.too_few_layers": "--encoder-layers {found} is out of range: {path} has {limit} layers. "
         "Choose from 1 to {limit}.",
         "encoder.too_many_pair_layers": "--pair-layers {found} is out of range: this encoder has {limit} layers. "
@@ -283,7 +285,7 @@ class CoreError(CodedError):
         "data.bad_record": "{path}, line {line}: {problem}.",
         "data.bad_row": "{path}, row {row} (from 0): {problem}.",
         "data.bad_dataset": "{path}: {problem}.",
-        "data.not_found": "{path} does not exist.",
+        "data.not_found": "{path} does not exist. Correct the path.",
         "data.unknown_format": "{path} is not annotated data in a known format (docs/formats.md). Rename it with the "
         "ending of its format, such as .jsonl, .parquet or .conll, or convert it: spanmarker convert --from FORMAT.",
         "data.scheme_needed": (

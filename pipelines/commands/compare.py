@@ -15,9 +15,9 @@ def compare(
     """Compare two models: difference of scores, its statistical significance, and the entities fixed and regressed."""
     from contextlib import nullcontext
 
-    from pipelines.commands.printed import print_markdown, wide_console
     from pipelines.report.comparison import compare_reports, comparison_markdown, publish_comparison
     from pipelines.report.folder import refuse_foreign, report_folder
+    from pipelines.report.printed import print_markdown, print_plain, wide_console
     from pipelines.storage import absolute
 
     folder = absolute(report) if report else None
@@ -29,4 +29,4 @@ def compare(
     print_markdown(console, comparison_markdown(values))
     if folder:
         page = publish_comparison(folder, values)
-        console.print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)
+        print_plain(console, f"Report: {page}")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import options_of, with_options
+from pipelines.commands.options import Flatten, options_of, with_options
 
 
 def _options() -> list[inspect.Parameter]:
@@ -28,14 +28,13 @@ def convert(
     inputs: Annotated[
         list[str], typer.Argument(help="Files, folders or patterns such as 'data/*.ann', local or fsspec URLs.")
     ],
-    to: Annotated[str, typer.Option(help="Format to write; docs/formats.md lists them.")],
-    output: Annotated[str, typer.Option(help="File to write, or folder for formats of several files.")],
+    to: Annotated[
+        str, typer.Option(help="Format to write, such as jsonl, conll, spacy or brat; docs/formats.md lists all.")
+    ],
+    output: Annotated[str, typer.Option(help="New file to write, or folder for formats of several files.")],
     from_: Annotated[str | None, typer.Option("--from", help="Format to read.  [default: by name and content]")] = None,
     to_scheme: Annotated[str, typer.Option(help="Label scheme of tagged output.")] = "IOB2",
-    flatten: Annotated[
-        str,
-        typer.Option(help="Overlapping entities, if the format is flat: refuse, or keep the longest or the first."),
-    ] = "refuse",
+    flatten: Flatten = "refuse",
     **options: Any,
 ) -> None:
     """Convert annotated data between formats, such as brat to JSON lines for spanmarker train.
@@ -45,24 +44,16 @@ def convert(
     """
     from rich.console import Console
 
+    from pipelines.report.printed import print_plain
     from pipelines.runs.convert import convert as run
     from pipelines.storage import use_options
-    from spanmarker_core.errors import CoreError
-    from spanmarker_core.formats.options import FLATTEN, ReadOptions, WriteOptions
+    from spanmarker_core.formats.options import ReadOptions, WriteOptions, check_flatten
     from spanmarker_core.text.tag_schemes import check_tag_scheme
 
     given = {name: value for name, value in options.items() if value is not None}
     use_options(given.pop("storage_option", []))
-    how = next((known for known in FLATTEN if known == flatten), None)
-    if how is None:
-        raise CoreError("call.unknown_option", option="--flatten", value=flatten, choices=", ".join(FLATTEN))
+    how = check_flatten(flatten)
     write = WriteOptions(check_tag_scheme(to_scheme), how, given.pop("language", "en"))
     kept = run(inputs, output, to, ReadOptions(**given, flatten=how), write, from_)
-    console = Console()
-
-    def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    say(f"{output}: {kept.documents:,} documents with {kept.entities:,} entities")
-    for line in kept.losses():
-        say(line)
+    lines = [f"{output}: {kept.documents:,} documents with {kept.entities:,} entities", *kept.losses()]
+    print_plain(Console(), "\n".join(lines))

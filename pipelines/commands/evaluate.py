@@ -47,10 +47,10 @@ def evaluate(
     """Score a model: precision, recall and F1 over all gold entities, micro, macro and per label."""
     from time import monotonic
 
-    from pipelines.commands.printed import print_markdown, wide_console
     from pipelines.report.evaluation import analysed, publish_report
     from pipelines.report.folder import refuse_foreign, report_folder
     from pipelines.report.predictions import PREDICTIONS, is_predictions
+    from pipelines.report.printed import print_markdown, print_plain, wide_console
     from pipelines.storage import absolute
     from spanmarker_core import load
     from spanmarker_core.bundle.config import describe_gate
@@ -111,4 +111,4 @@ def evaluate(
     print_markdown(console, to_markdown(result, facts))
     if folder and analysis:
         page = publish_report(folder, result, facts, analysis.to_json())
-        console.print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)
+        print_plain(console, f"Report: {page}")

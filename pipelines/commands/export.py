@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import options_of, with_options
+from pipelines.commands.options import Flatten, options_of, with_options
 
 
 def _options() -> list[inspect.Parameter]:
@@ -17,11 +17,18 @@ def _options() -> list[inspect.Parameter]:
 @with_options(_options)
 def export(
     output: Annotated[str, typer.Argument(help="Finished output folder of `spanmarker tag`.")],
-    to: Annotated[str, typer.Option(help="Format to write: docs/export.md lists them.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="Format to write, such as jsonl, conll, spacy, brat or label-studio; docs/export.md lists all."
+        ),
+    ],
     destination: Annotated[str, typer.Option(help="Folder to write, or with --one-file the file; a path or URL.")],
     one_file: Annotated[
         bool,
-        typer.Option("--one-file", help="Write one file or, for brat and the like, one folder; not one per shard."),
+        typer.Option(
+            "--one-file", help="Write one part, not one per shard: a file or, for brat and the like, a folder."
+        ),
     ] = False,
     label: Annotated[
         list[str] | None, typer.Option(help="Only entities with these labels, such as PER,ORG. Can be repeated.")
@@ -33,16 +40,13 @@ def export(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most this number of documents.")] = None,
     scheme: Annotated[str, typer.Option(help="Label scheme of conll, conllu and datasets, such as BIOES.")] = "IOB2",
-    flatten: Annotated[
-        str,
-        typer.Option(help="Overlapping entities, if the format is flat: refuse, or keep the longest or the first."),
-    ] = "refuse",
+    flatten: Flatten = "refuse",
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave out documents whose source no longer exists or has changed.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a previous export at the destination.")] = False,
     model: Annotated[
-        str | None, typer.Option(help="Model bundle of the run, if its words are those of its tokenizer.")
+        str | None, typer.Option(help="Model bundle of the run; needed for words if they are those of its tokenizer.")
     ] = None,
     **options: Any,
 ) -> None:
@@ -54,41 +58,34 @@ def export(
 
     from pipelines.export.export import Selection
     from pipelines.export.export import export as run
+    from pipelines.report.printed import print_plain
     from pipelines.storage import use_options
-    from spanmarker_core.errors import CoreError
-    from spanmarker_core.formats.options import FLATTEN, WriteOptions
+    from spanmarker_core.formats.options import WriteOptions, check_flatten
     from spanmarker_core.text.tag_schemes import check_tag_scheme
 
     use_options(options["storage_option"] or [])
-    how = next((known for known in FLATTEN if known == flatten), None)
-    if how is None:
-        raise CoreError("call.unknown_option", option="--flatten", value=flatten, choices=", ".join(FLATTEN))
     ids = None if document is None and document_file is None else frozenset([*(document or []), *_ids(document_file)])
     done = run(
         output,
         to,
         destination,
         Selection(tuple(label or ()), min_score, ids, limit),
-        WriteOptions(check_tag_scheme(scheme), how),
+        WriteOptions(check_tag_scheme(scheme), check_flatten(flatten), predicted=True),
         one_file=one_file,
         skip_missing=skip_missing,
         force=force,
         model=model,
     )
-    kept, console = done.kept, Console()
-
-    def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    say(f"{destination}: {kept.documents:,} documents with {kept.entities:,} entities")
+    kept = done.kept
+    lines = [f"{destination}: {kept.documents:,} documents with {kept.entities:,} entities"]
     if kept.labels:
-        say("By label: " + ", ".join(f"{name} {count:,}" for name, count in kept.labels.most_common()))
-    for line in kept.losses():
-        say(line)
+        lines.append("By label: " + ", ".join(f"{name} {count:,}" for name, count in kept.labels.most_common()))
+    lines += kept.losses()
     if done.rejected:
-        say(f"Left out: {done.rejected:,} rejected documents")
+        lines.append(f"Left out: {done.rejected:,} rejected documents")
     for reason, count in done.missing.items():
-        say(f"Left out: {count:,} documents ({_MISSING[reason]})")
+        lines.append(f"Left out: {count:,} documents ({_MISSING[reason]})")
+    print_plain(Console(), "\n".join(lines))
 
 
 _MISSING = {

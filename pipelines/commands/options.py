@@ -19,6 +19,9 @@ Model = Annotated[str, typer.Option(help="Model bundle.")]
 Data = Annotated[str, typer.Option(help="Annotated data in any format of docs/formats.md.")]
 Scheme = Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
+Flatten = Annotated[
+    str, typer.Option(help="Overlapping entities, if the format is flat: refuse, or keep the longest or the first.")
+]
 _AFTER = "spanmarker.after"  # key of the words after --
 Command = TypeVar("Command", bound=Callable[..., None])
 

@@ -23,8 +23,8 @@ def representations(
     """Analyse a model's span representations: norms and cosines by class and by overlap, and a scatter plot."""
     from contextlib import nullcontext
 
-    from pipelines.commands.printed import print_markdown, wide_console
     from pipelines.report.folder import refuse_foreign, report_folder
+    from pipelines.report.printed import print_markdown, print_plain, wide_console
     from pipelines.report.representations import publish_representations, to_markdown
     from pipelines.storage import absolute
     from spanmarker_core import load
@@ -55,4 +55,4 @@ def representations(
     print_markdown(console, to_markdown(values))
     if folder:
         page = publish_representations(folder, values)
-        console.print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)
+        print_plain(console, f"Report: {page}")

@@ -14,12 +14,12 @@ def status(
     """Show finished, pending and rejected work, per shard and in total. Changes nothing."""
     from rich.table import Column, Table
 
-    from pipelines.commands.printed import wide_console
     from pipelines.errors import PipelineError
     from pipelines.output.digest_set import DigestSet
     from pipelines.output.layout import SAMPLE_TABLES, TRAINING_TABLES, tables_of
     from pipelines.output.manifest import committed_entry, find_done, plan_path, planned, read_entries
     from pipelines.output.plan_file import plan_identity
+    from pipelines.report.printed import wide_console
     from pipelines.report.totals import Totals
     from pipelines.storage import absolute, exists
 

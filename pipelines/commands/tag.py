@@ -7,11 +7,17 @@ import typer
 
 from pipelines.commands.options import Job, options_of, with_options, with_words, words_after
 
+#: The options that most users need, in the order of a document's way: reading, splitting, writing.
+_FIRST = (
+    *("input", "output", "model", "format", "id_column", "text_column", "language", "language_column"),
+    *("sentence_breaks", "keep_columns", "keep_columns_in", "write_sentences", "commit", "samples"),
+)
+
 
 def _options() -> list[inspect.Parameter]:
     from pipelines.jobs.tag import TagJob
 
-    return options_of(TagJob, first=("input", "output", "model"), without={"beam_options"})
+    return options_of(TagJob, first=_FIRST, without={"beam_options"})
 
 
 @with_options(_options)

@@ -18,6 +18,7 @@ from pipelines.experiment.runs import LOG, SCORES, Run, check_changes, digest_of
 from pipelines.experiment.scores import scores_of
 from pipelines.jobs.experiment import ExperimentJob
 from pipelines.processes.children import cores
+from pipelines.report.printed import print_plain
 from pipelines.storage import publish_bytes, sole_writer
 
 _TAIL = 300  # characters from the end of a failed run's log in the error
@@ -113,7 +114,7 @@ class _Session:
         write_results(self.job, self.runs)
 
     def _say(self, line: str) -> None:
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        print_plain(self.console, line)
 
 
 def _check_encoders(runs: list[Run]) -> None:

@@ -5,11 +5,12 @@
 | formats of one file | `DESTINATION/SHARD.jsonl` | the file `DESTINATION` |
 | formats of several files | `DESTINATION/SHARD/…` | `DESTINATION/…` |
 
-A folder also gets `_export.json`, which says what it holds and, when all its files are there, that it is finished.
+A folder also gets `_export.json`, which describes the export and states whether it is finished.
 """
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
@@ -86,21 +87,32 @@ class Destination:
             force: whether a previous export may be replaced.
 
         Raises:
-            PipelineError: `output.is_input`, `output.would_replace`, `output.not_readable`, `url.unusable`.
+            PipelineError: `export.exists`, `output.is_input`, `output.would_replace`, `output.not_readable`,
+                `url.unusable`.
         """
         for source in sources:
             if source == self.url or source.startswith(f"{self.url}/"):
                 raise PipelineError("output.is_input", option=_OPTION, path=self.url, input=source)
         fs, path = resolve(self.url)
+        there = local_kind(path)[0] if is_local(fs) and os.path.lexists(path) else None
         if self._is_file:
-            refuse_overwrite(_OPTION, self.url, [output], _BEGINS[self._form.name] if force else never)
-            if is_local(fs) and local_kind(path)[0] == "directory":
+            try:
+                refuse_overwrite(_OPTION, self.url, [output], _BEGINS[self._form.name] if force else never)
+            except PipelineError as error:
+                if error.code == "output.would_replace" and not force:
+                    raise PipelineError("export.exists", path=self.url) from None
+                raise
+            if there == "directory":
                 raise PipelineError("output.would_replace", option=_OPTION, path=self.url)
             return
         refuse_inputs(_OPTION, self.url, [RECORD], [output])
+        if there not in (None, "directory"):
+            raise PipelineError("output.would_replace", option=_OPTION, path=self.url)
         if next(self._entries(self.url), None) is None:
             return
-        ours = self._previous() if force else None
+        if not force:
+            raise PipelineError("export.exists", path=self.url)
+        ours = self._previous()
         if ours is None or not all(map(ours, self._files())):
             raise PipelineError("output.would_replace", option=_OPTION, path=self.url)
 

@@ -99,16 +99,16 @@ def _joined(
     batch: ReadBatch, documents: Iterator[Row], annotations: Iterator[Row], shard: Shard
 ) -> Iterator[TaggedDocument]:
     read_rows = batch.documents.to_pylist()
-    places = {(row["source"], row["source_row"]): place for place, row in enumerate(read_rows)}
+    index_of = {(row["source"], row["source_row"]): index for index, row in enumerate(read_rows)}
     rows: dict[int, Row] = {}
     # The rows of a batch are sorted with its rejects between them, so only the number of rows is known.
     for row in islice(documents, len(read_rows) + sum(reject.n_documents for reject in batch.rejects)):
-        place = places.get((row["source"], row["source_row"]))
-        if place is not None:
-            rows[place] = row
+        index = index_of.get((row["source"], row["source_row"]))
+        if index is not None:
+            rows[index] = row
         if row["status"] == "rejected":
             yield TaggedDocument(row, None, [])
-        elif place is None:
+        elif index is None:
             raise _mismatch(shard, f"document {_shown(row)} is not where it was")
     if len(rows) < len(read_rows):
         raise _mismatch(shard, "it has more documents")
@@ -117,8 +117,8 @@ def _joined(
         if entity["document_id"] not in entities:
             raise _mismatch(shard, f"it has no document {_shown(entity)} there")
         entities[entity["document_id"]].append(entity)
-    for place, read_row in enumerate(read_rows):
-        row, text = rows[place], read_row["text"]
+    for index, read_row in enumerate(read_rows):
+        row, text = rows[index], read_row["text"]
         if row["status"] != "rejected":
             found = entities[read_row["document_id"]]
             _check(row, read_row, found, shard)
@@ -134,8 +134,8 @@ def _check(row: Row, read_row: Row, entities: list[Row], shard: Shard) -> None:
     for entity in entities:
         start, end = entity["char_start"], entity["char_end"]
         if not 0 <= start < end <= len(text) or text[start:end] != entity["text"]:
-            wanted = repr(entity["text"][:60])
-            raise _mismatch(shard, f"characters {start} to {end} of document {_shown(row)} are not {wanted}")
+            expected = repr(entity["text"][:60])
+            raise _mismatch(shard, f"characters {start} to {end} of document {_shown(row)} are not {expected}")
 
 
 def _shown(row: Row) -> str:

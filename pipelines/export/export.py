@@ -132,6 +132,7 @@ class _Export:
         self._labels = output.labels_in(selection.labels)
         self._exported = Exported()
         self._left = selection.limit
+        self._chosen: Counter[str] | None = None  # number of the chosen documents by shard; None if all are chosen
 
     def run(self, force: bool) -> Exported:
         output, selection = self._output, self._selection
@@ -170,11 +171,10 @@ class _Export:
 
     def _shards(self) -> Iterator[Shard]:
         """Return the shards to export."""
-        wanted = self._selection.documents
-        if wanted is None:
+        if self._selection.documents is None:
             return self._output.shards()
-        names = self._output.shards_with(wanted)
-        return (shard for shard in self._output.shards() if shard.name in names)
+        self._chosen = chosen = self._output.shards_with(self._selection.documents)
+        return (shard for shard in self._output.shards() if shard.name in chosen)
 
     def _part(self, shard: str | None, documents: Iterator[AnnotatedDocument]) -> None:
         def write(target: Any) -> None:
@@ -191,9 +191,9 @@ class _Export:
         if not self._has_source(shard, columns):
             return
         words_of = None if self._words is None else self._words.of_shard(schema)
-        wanted = self._selection.documents
+        chosen = self._selection.documents
         for document in tagged_documents(self._output, shard, columns):
-            if wanted is not None and document.row["document_id"] not in wanted:
+            if chosen is not None and document.row["document_id"] not in chosen:
                 continue
             if document.text is None:
                 self._exported.rejected += 1
@@ -218,13 +218,19 @@ class _Export:
         return sorted(found, key=entity_order)
 
     def _has_source(self, shard: Shard, columns: Columns) -> bool:
-        """Return whether the source of a shard is the one that was tagged; if not, count its documents."""
+        """Return whether the source of a shard is the one that was tagged; if not, count the documents left out."""
         try:
             check_source(shard, columns)
         except PipelineError as error:
             if not self._skip_missing or error.code not in _MISSING:
                 raise
-            entry = committed_entry(self._output.folder, shard.name)
-            self._exported.missing[_MISSING[error.code]] += entry.counts["documents"] if entry else 0
+            self._exported.missing[_MISSING[error.code]] += self._count(shard.name)
             return False
         return True
+
+    def _count(self, shard: str) -> int:
+        """Return the number of documents of a shard that would be exported if its source were there."""
+        if self._chosen is not None:
+            return self._chosen[shard]
+        entry = committed_entry(self._output.folder, shard)
+        return entry.counts["documents"] if entry else 0

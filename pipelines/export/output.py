@@ -108,8 +108,8 @@ class TaggedOutput:
             raise PipelineError("export.unknown_label", labels=", ".join(unknown), path=self.folder, known=shown)
         return frozenset(labels)
 
-    def shards_with(self, documents: Collection[str]) -> set[str]:
-        """Return the names of the shards that have some documents.
+    def shards_with(self, documents: Collection[str]) -> Counter[str]:
+        """Return the number of some documents in each shard that has any of them, by the name of the shard.
 
         Args:
             documents: ids of the documents.
@@ -117,19 +117,19 @@ class TaggedOutput:
         Raises:
             PipelineError: `export.unknown_document`, `output.not_readable`.
         """
-        wanted, found, shards = pa.array(sorted(documents), pa.large_string()), set[str](), set[str]()
+        given, found, counts = pa.array(sorted(documents), pa.large_string()), set[str](), Counter[str]()
         for shard in self.shards():
             for rows in self.rows(DOCUMENTS, shard.name, ["document_id"]):
-                ids = rows["document_id"].filter(pc.is_in(rows["document_id"], value_set=wanted)).to_pylist()
+                ids = rows["document_id"].filter(pc.is_in(rows["document_id"], value_set=given)).to_pylist()
                 if ids:
-                    shards.add(shard.name)
+                    counts[shard.name] += len(ids)
                     found.update(ids)
         missing = sorted(set(documents) - found)
         if missing:
             raise PipelineError(
                 "export.unknown_document", count=len(missing), path=self.folder, example=missing[0][:100]
             )
-        return shards
+        return counts
 
 
 def open_output(output: str) -> TaggedOutput:

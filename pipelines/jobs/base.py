@@ -26,8 +26,8 @@ from spanmarker_core.text.sentences import SentenceBreaks
 Inputs = Annotated[
     list[str],
     Field(
-        description="Inputs: files, folders, patterns such as 'docs/*.parquet', local or fsspec URLs; - is standard "
-        "input, JSON lines. More paths may follow; can be repeated."
+        description="Files, folders or patterns such as 'docs/*.parquet', local or fsspec URLs; - is standard input: "
+        "JSON lines, or what --format says. More paths may follow; can be repeated."
     ),
 ]
 
@@ -170,8 +170,8 @@ class CorpusJob(ShardJob):
     format: InputFormat = None
     keep_columns: list[str] = Field(
         [],
-        description="Columns of the input, separated by commas, to copy to the table documents: names, paths such as "
-        "meta.url, keys of Hive partitions, NAME=NEW_NAME, or all.",
+        description="Columns of the input to copy to the table documents, separated by commas: names, paths such as "
+        "meta.url, keys of Hive partitions such as year=2024/, NAME=NEW_NAME, or all.",
     )
     language: str = Field(
         "en",
@@ -181,10 +181,13 @@ class CorpusJob(ShardJob):
     language_column: str | None = Field(
         None,
         min_length=1,
-        description="Column or JSON key of the languages. --language applies where it is unknown or missing.",
+        description="Column or JSON key of the language of each document. --language applies where that is missing or "
+        "unknown.",
     )
     sentence_breaks: SentenceBreaks = Field(
-        "auto", description="auto, or lines: each line is split as a separate text, as for lists."
+        "auto",
+        description="Where a sentence may end: auto ignores single line ends, as in wrapped prose; lines ends one "
+        "at each line end, as for lists.",
     )
     max_rejects: str | None = Field(
         None,

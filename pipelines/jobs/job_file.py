@@ -37,17 +37,14 @@ def read_job(kind: type[Job], path: str | None, options: dict[str, Any]) -> Job:
             try:
                 values[name] |= named_values(value)
             except ValueError as error:
-                raise PipelineError("job.invalid", problems=f"  {name}: {error}") from None
+                raise PipelineError("job.invalid", problems=f"  --{_dashed(name)}: {error}") from None
         elif value not in (None, []):
             values[name] = value
     try:
         return kind(**values)
     except ValidationError as error:
-        lines = [
-            f"  {'.'.join(map(str, problem['loc'])) or 'job'}: {problem['msg'].removeprefix('Value error, ')}"
-            + (f" (got {problem['input']!r})" if _may_be_shown(problem) else "")
-            for problem in error.errors(include_url=False)
-        ]
+        in_file = {name for name in values if options.get(name) in (None, [])}
+        lines = [f"  {_shown(problem, path, in_file)}" for problem in error.errors(include_url=False)]
         raise PipelineError("job.invalid", problems="\n".join(lines)) from None
 
 
@@ -94,7 +91,21 @@ def job_values(path: str | None) -> dict[str, Any]:
         raise PipelineError("job.unreadable", path=path, reason=error) from error
 
 
-def _may_be_shown(problem: Any) -> bool:
+def _shown(problem: Any, path: str | None, in_file: set[str]) -> str:
+    """Return a problem as the user wrote it: with the option of the command line, or the name in the job file."""
+    name, *more = map(str, problem["loc"] or ("job",))
+    if problem["loc"] and name not in in_file and (path is None or problem["type"] != "missing"):
+        name = f"--{_dashed(name)}"
+    where = ".".join([name, *more])
+    if problem["type"] == "missing":
+        return f"{where}: required, but not given"
+    text = problem["msg"].removeprefix("Value error, ")
+    given = repr(problem["input"])
     secret = {"storage_option", "beam_options"}.intersection(problem["loc"])
-    given = problem["type"] != "missing" and problem["input"] is not None
-    return bool(problem["loc"]) and given and not secret
+    stated = isinstance(problem["input"], str) and given in text
+    show = problem["loc"] and problem["input"] is not None and not secret and not stated
+    return f"{where}: {text}" + (f" (got {given})" if show else "")
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")

@@ -28,13 +28,15 @@ class TagJob(CorpusJob):
         None, validate_default=True, description="Output folder of `spanmarker prepare`, to tag instead of --input."
     )
     keep_columns_in: Literal["documents", "annotations"] = Field(
-        "documents", description="documents, or annotations: every row of both tables has the kept columns."
+        "documents", description="documents, or annotations: the kept columns are in both tables."
     )
     write_sentences: WriteSentences = Field(
-        "none", description="offsets or text: also write the table sentences, with their offsets or also their texts."
+        "none",
+        description="offsets, also without a value, or text: write the table sentences, with offsets or also with the "
+        "texts of the sentences.",
     )
     commit: TableFormat | None = Field(
-        None, description="delta or iceberg: make the files of the finished run a snapshot of tables of this format."
+        None, description="delta or iceberg: after the run, publish its files as a snapshot of tables of this format."
     )
     decoder: str | None = Field(None, description="flat.v1, nested.v1 or all.v1.  [default: as stored in the model]")
     threshold: float | None = Field(
@@ -61,7 +63,7 @@ class TagJob(CorpusJob):
     def _one_source(cls, value: str | None, info: ValidationInfo) -> str | None:
         if "input" in info.data and bool(info.data["input"]) == bool(value):
             given = "both are given" if value else "neither is given"
-            raise ValueError(f"name the documents (input) or samples made of them, and not both; {given}")
+            raise ValueError(f"pass either --input or --samples; {given}")
         return value
 
     def conflicts(self) -> list[str]:

@@ -83,7 +83,12 @@ def identity_differences(there: Mapping[str, str], here: Mapping[str, str]) -> l
         here: identity of the current job.
     """
     differing = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
-    return [f"  {key}: there {there.get(key)!r}, here {here.get(key)!r}" for key in differing]
+    return [f"  {key}: there {_value(there, key)}, here {_value(here, key)}" for key in differing]
+
+
+def _value(identity: Mapping[str, str], key: str) -> str:
+    """Return a value for a message; newer settings are in an identity only if they are not the default."""
+    return repr(identity[key]) if key in identity else "not set"
 
 
 def owner_identity(output: str) -> dict[str, str] | None:

@@ -37,11 +37,12 @@ class NewFiles:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(PipelineError, OSError):
-                self._names.seek(0)
-                for line in reversed(self._names.readlines()):
+            self._names.seek(0)
+            for line in reversed(self._names.readlines()):
+                with contextlib.suppress(PipelineError, OSError):  # one that can't be removed leaves the others
                     self.remove(json.loads(line))
-                if made and self._has_folders:
+            if made and self._has_folders:
+                with contextlib.suppress(OSError):
                     fs.rmdir(path)
             raise
 

@@ -22,14 +22,21 @@ from pipelines.planning.files import Range
 from pipelines.planning.inputs import BadColumns
 from pipelines.planning.plan import InputData, plan
 from pipelines.planning.ranges import Layout, check_columns, file_ranges, is_string
-from pipelines.stages.read_annotated import ENTITIES, columns_of, dataset_content, foreign_content, source_of
-from pipelines.storage import ContentIdentity, exists, open_input, resolve
-from pipelines.storage.urls import is_local
+from pipelines.stages.read_annotated import (
+    ENTITIES,
+    columns_of,
+    dataset_content,
+    foreign_content,
+    is_dataset,
+    open_content,
+    source_of,
+)
+from pipelines.storage import ContentIdentity, exists, open_input
 from pipelines.task import Columns
 from schemas.shards import Shard
-from spanmarker_core.data.blocks import COMPRESSIONS, damage_as_errors, opened
-from spanmarker_core.data.hf import dataset_records, is_dataset_folder
-from spanmarker_core.data.jsonl import SENTENCE_KEYS
+from spanmarker_core.data.blocks import COMPRESSIONS, damage_as_errors
+from spanmarker_core.data.hf import dataset_records
+from spanmarker_core.data.jsonl import LINE_ENDINGS, SENTENCE_KEYS
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.detect import format_of, is_companion
 from spanmarker_core.formats.json_files import JsonFile
@@ -37,26 +44,26 @@ from spanmarker_core.formats.options import ReadOptions
 from spanmarker_core.formats.registry import FORMATS
 from spanmarker_core.text.tag_schemes import TAG_SCHEMES, check_tag_scheme
 
+#: Endings of compressed files, and none.
+_PACKED = ("", *(f".{compression}" for compression in COMPRESSIONS))
+
 #: File name ending -> kind of our own files and of CoNLL, part of a shard's format; see
 #: `pipelines.stages.read_annotated`.
 _OUR_KINDS = {
     ".parquet": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".jsonl.gz": "jsonl.gz",
-    ".jsonl.zst": "jsonl.zst",
-    **dict.fromkeys(FORMATS["conll"].endings, "conll"),
+    **{f"{ending}{packed}": f"jsonl{packed}" for ending in LINE_ENDINGS for packed in _PACKED},
+    **{f"{ending}{packed}": f"conll{packed}" for ending in FORMATS["conll"].endings for packed in _PACKED},
 }
 
 _OTHER_ENDINGS = [
     *(ending for each in FORMATS.values() for ending in each.endings),
-    *(f".{compression}" for compression in COMPRESSIONS),
+    *_PACKED[1:],
 ]
 #: File name ending -> kind of any annotated file.
 KINDS = _OUR_KINDS | {ending: "other" for ending in _OTHER_ENDINGS if ending not in _OUR_KINDS}
 
 #: Formats of shards with tags; the others hold spans.
-_TAGGED = ("sentences.conll", "sentences.dataset", "formats.tags", "formats.conll", "formats.conllu", "formats.parquet")
+_TAGGED = ("sentences.dataset", "formats.tags", "formats.conllu", "formats.parquet")
 
 #: Formats of files whose form is one of our own.
 _OUR_FORMS = ("formats.jsonl", "formats.sentences", "formats.parquet")
@@ -77,7 +84,7 @@ def plan_annotated(patterns: Iterable[str], *, scheme: str | None, **options: An
     first, tagged = None, False
     for shard in plan(_ANNOTATED, patterns, scheme, **options):
         first = first or shard.source
-        tagged = tagged or shard.format in _TAGGED
+        tagged = tagged or shard.format in _TAGGED or shard.format.startswith("sentences.conll")
         yield shard
     if scheme not in (None, "spans") and not tagged:
         raise CoreError("data.scheme_mismatch", path=first, holds="spans", scheme=scheme, schemes="spans, or none")
@@ -89,11 +96,6 @@ def _kind_of(path: str) -> str | None:
 
 def _is_part(path: str) -> bool:
     return is_companion(path, exists)
-
-
-def _is_dataset(folder: str) -> bool:
-    fs, path = resolve(folder)
-    return is_local(fs) and is_dataset_folder(Path(path))
 
 
 def _ranges(
@@ -111,12 +113,12 @@ def _ranges(
         dataset_records(path, scheme)  # raises an error if the folder can't be read
         n_bytes = sum(file.stat().st_size for file in Path(path).iterdir())
         yield "sentences.dataset", 0, 0, n_bytes, dataset_content(path)
-    elif kind == "conll":
+    elif kind.startswith("conll"):
         if scheme is None:
             raise CoreError("data.scheme_needed", path=path, schemes=", ".join(TAG_SCHEMES))
         check_tag_scheme(scheme)
         with open_input(path) as file:
-            yield "sentences.conll", 0, size, size, ContentIdentity(path, file).of([(0, size)])
+            yield f"sentences.{kind}", 0, size, size, ContentIdentity(path, file).of([(0, size)])
     elif kind == "other":
         yield _foreign(path, size, columns, scheme)
     else:
@@ -150,7 +152,7 @@ def _foreign(path: str, size: int, columns: Columns, scheme: str | None) -> Rang
         if error.code == "data.scheme_needed":
             raise
         raise BadColumns(str(error.values.get("reason", error))) from error
-    if name in ("tags", "conll") and scheme not in TAG_SCHEMES:
+    if name == "tags" and scheme not in TAG_SCHEMES:
         raise CoreError("data.scheme_needed", path=path, schemes=", ".join(TAG_SCHEMES))
     return f"formats.{name}", 0, size, size, foreign_content(path)
 
@@ -160,11 +162,11 @@ def _lacks_only_ids(path: str, columns: Columns) -> bool:
 
     A column of ids that the user named must be there.
     """
-    with open_input(path) as file:
+    with open_content(path) as file:
         if path.lower().endswith(".parquet"):
             names = set(pq.read_schema(file).names)
         else:
-            record = next(iter(JsonFile(opened(file, path))), (0, None))[1]
+            record = next(iter(JsonFile(file)), (0, None))[1]
             names = set(record) if isinstance(record, dict) else set()
     if "tokens" in names:
         return columns.text not in names and not {"document_id", "sentence_id"} & names
@@ -219,5 +221,5 @@ _TYPES: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
 }
 
 _ANNOTATED = InputData(
-    tuple(KINDS), _kind_of, "input.not_annotated", "input.bad_annotated", _ranges, _is_dataset, _is_part
+    tuple(KINDS), _kind_of, "input.not_annotated", "input.bad_annotated", _ranges, is_dataset, _is_part
 )

@@ -70,6 +70,18 @@ def examined(path: str, max_bytes: int, function: Callable[..., Iterator[Any]], 
     return process.each(_with_options, given_options(), function, *args)
 
 
+def unfit_shard(path: str, size: int, job_digest: str, reason: str) -> Shard:
+    """Return the shard of a sound file without the columns; it will write one reject that counts the file's records.
+
+    Args:
+        path: the file.
+        size: its size in bytes.
+        job_digest: digest of the job identity.
+        reason: message of the reject.
+    """
+    return replace(unreadable_shard(path, size, job_digest, reason), end=size)
+
+
 def unreadable_shard(path: str, size: int, job_digest: str, reason: str, part: int = 0, start: int = 0) -> Shard:
     """Return the shard of a file that can't be read from `start` on; the shard will write one reject.
 

@@ -55,6 +55,9 @@ def refuse(faults: Faults, endings: Iterable[str], columns: Columns) -> None:
                 files="\n".join(shown + more),
                 endings=" ".join(endings),
                 id_column=columns.id,
+                ids=f"ids, where there are any, from {columns.id!r}"
+                if columns.make_ids
+                else f"ids from {columns.id!r}",
                 text_column=columns.text,
             )
 
@@ -122,7 +125,7 @@ def input_files(
                             count += 1
                             yield each.path.split("/"), _text_folder(each, below, kind_of), each
                     if not count and pattern.literal:
-                        empty.append(f"{found.path} (a folder without files of a known format)")
+                        empty.append(found.path)
                 else:
                     folders.append(found.path)
         except OSError as error:

@@ -11,7 +11,6 @@ All files of an output have one schema, so a kept column has one type:
 The type of an earlier run of the same output stays if it can hold all values.
 """
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial, reduce
@@ -23,8 +22,8 @@ from pipelines.errors import PipelineError
 from pipelines.planning.files import examined
 from pipelines.planning.inputs import input_files
 from pipelines.planning.parquet import Unreadable, opened_parquet
-from pipelines.planning.ranges import examined_file
-from pipelines.planning.standard_input import STANDARD_INPUT, standard_input_copy
+from pipelines.planning.ranges import examined_file, suggestion
+from pipelines.planning.standard_input import with_copies
 from pipelines.processes.isolated import ProcessDied
 from pipelines.stages.columns import stored_type
 from pipelines.stages.formats import ENDINGS, Examined, format_named, kind_of
@@ -53,7 +52,7 @@ _Types = dict[str, dict[int, list[pa.DataType | None]]]
 
 def with_kept(
     columns: Columns,
-    wanted: Iterable[str],
+    given: Iterable[str],
     patterns: Iterable[str],
     form: str | None,
     output: str,
@@ -64,7 +63,7 @@ def with_kept(
 
     Args:
         columns: columns of ids and texts.
-        wanted: each a path, `PATH=NAME`, or `all`.
+        given: each a path, `PATH=NAME`, or `all`.
         patterns: patterns of the inputs; - is standard input.
         form: the format of all inputs; None determines it by their names.
         output: the output folder.
@@ -74,18 +73,20 @@ def with_kept(
     Raises:
         PipelineError: `input.no_kept_column`, `input.kept_names`, `input.kept_types`, `input.not_readable`.
     """
-    names = dict(_parsed(each) for each in wanted)
+    names = dict(_parsed(each) for each in given)
     if not names:
         return columns
     paths = None if ALL in names else tuple(names)
     found, files = _types(paths, patterns, form, output, limit)
     if not files:
-        return columns  # planning says what is wrong
+        return columns  # planning raises the error
     if ALL in names:
         others = [path for path in found if path not in (columns.id, columns.text, columns.language)]
         names = {path: names.get(path, path) for path in [*others, *names] if path != ALL}
     if missing := [path for path in names if path not in found]:
-        raise PipelineError("input.no_kept_column", columns=", ".join(_meant(path, found) for path in missing))
+        known = _types(None, patterns, form, output, limit)[0]
+        shown = ", ".join(f"{path!r}{suggestion(path, known)}" for path in missing)
+        raise PipelineError("input.no_kept_column", columns=shown, known=", ".join(known) or "none")
     taken = [name for name in names.values() if name.lower() in _OURS or list(names.values()).count(name) > 1]
     if taken:
         path = next(path for path, name in names.items() if name == taken[0])
@@ -129,14 +130,9 @@ def kept_of_identity(columns: Columns, identity: Mapping[str, str], documents: p
     return replace(columns, keep=tuple(paths), kept=pa.schema(fields))
 
 
-def _parsed(wanted: str) -> tuple[str, str]:
-    path, equals, name = wanted.rpartition("=")
-    return (path, name) if equals else (wanted, wanted)
-
-
-def _meant(path: str, found: Iterable[str]) -> str:
-    alike = difflib.get_close_matches(path, list(found), 1)
-    return f"{path!r} (did you mean {alike[0]!r}?)" if alike else repr(path)
+def _parsed(given: str) -> tuple[str, str]:
+    path, equals, name = given.rpartition("=")
+    return (path, name) if equals else (given, given)
 
 
 def _types(
@@ -145,14 +141,14 @@ def _types(
     """Return the types of each column that was found, and the number of files; `paths` None looks for all columns."""
     found: _Types = {}
     files = 0
-    globs = patterns_of([standard_input_copy() if pattern in STANDARD_INPUT else pattern for pattern in patterns])
+    globs = patterns_of(with_copies(patterns, None))
     named = partial(kind_of, given=form)
     for path, size, kind, _, problem in input_files(
         globs, output.rstrip("/") + "/", [], [], named, ENDINGS, lambda folder: False
     ):
         files += 1
         if problem or kind is None:
-            continue  # planning says what is wrong
+            continue  # planning raises the error
         folders = {key: value for key, value in partitions(path).items() if paths is None or key in paths}
         items: list[_Found] = [(key, _FOLDERS, partition_type(value)) for key, value in folders.items()]
         if format_named(kind).cut != "files":

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.errors import PipelineError
-from pipelines.planning.files import Range, file_shards, text_shards, unopened_shard, unreadable_shard
+from pipelines.planning.files import Range, file_shards, text_shards, unfit_shard, unopened_shard
 from pipelines.planning.inputs import BadColumns, Faults, input_files, refuse, refuse_nothing
-from pipelines.planning.standard_input import STANDARD_INPUT, spooled
+from pipelines.planning.standard_input import with_copies
 from pipelines.storage.globs import patterns_of
 from pipelines.task import Columns
 from schemas.shards import Shard
@@ -71,12 +71,12 @@ def plan(
     Raises:
         PipelineError: `input.*`; faults of files are collected over all files before they are raised.
     """
-    globs = patterns_of([spooled(output) if pattern in STANDARD_INPUT else pattern for pattern in patterns])
+    globs = patterns_of(with_copies(patterns, output))
     many = len(globs) > 1
     empty: list[str] = []
     folders: list[str] = []
     not_read: OSError | None = None
-    faults: Faults = {"input.not_a_file": [], data.unknown_code: [], data.columns_code: []}
+    faults: Faults = {"input.empty_folder": empty, "input.not_a_file": [], data.unknown_code: [], data.columns_code: []}
     found = fits = False
     files = input_files(globs, output.rstrip("/") + "/", empty, folders, data.kind_of, data.endings, data.is_input)
     for (folder, kind), of_folder in itertools.groupby(
@@ -108,20 +108,16 @@ def plan(
                     yield shard
             except BadColumns as error:
                 faults[data.columns_code].append(f"{path}: {error}")
-                yield unreadable_shard(path, size, job_digest, str(error))
+                yield unfit_shard(path, size, job_digest, str(error))
             except (PermissionError, FileNotFoundError) as error:  # of this file only, unless of all
                 not_read = not_read or error
                 yield unopened_shard(path, job_digest, str(error))
             except OSError as error:
                 raise PipelineError("input.not_readable", path=path, reason=error) from error
-    if empty or not fits:
-        faults["input.not_a_file"] = [*empty, *(() if fits else faults["input.not_a_file"])]
-    else:
-        del faults["input.not_a_file"]
     if not found and not empty:
         refuse_nothing(globs, folders)
     if fits:
-        del faults[data.columns_code]
+        del faults["input.not_a_file"], faults[data.columns_code]
     elif not_read is not None:
         raise PipelineError("input.not_readable", path=not_read.filename or globs[0].url, reason=not_read) from not_read
     refuse(faults, data.endings, columns)

@@ -138,7 +138,7 @@ def check_columns(
         found = None if schema is None else field_at(schema, column)
         if found is None and (schema is not None or column not in names):
             right = names if schema is None else [field.name for field in schema if is_right(field.type)]
-            problems.append(f"no {column!r}{_likely(column, right)}")
+            problems.append(f"no {column!r}{suggestion(column, right)}")
         elif names.count(column) > 1:
             problems.append(f"{column!r} twice")
         elif found is not None and not is_right(found.type):
@@ -148,9 +148,14 @@ def check_columns(
         raise BadColumns(f"{', '.join(problems)}; {where} {', '.join(names)}")
 
 
-def _likely(column: str, names: list[str]) -> str:
-    """Return a suggestion of the name that is most like a missing one, or nothing."""
-    by_case = {name.casefold(): name for name in reversed(names)}
+def suggestion(column: str, names: Iterable[str]) -> str:
+    """Return a suggestion of the column that is most like a missing one, for a message, or nothing.
+
+    Args:
+        column: the missing column.
+        names: the columns that there are.
+    """
+    by_case = {name.casefold(): name for name in reversed(list(names))}
     similar = difflib.get_close_matches(column.casefold(), by_case, n=1)
     return f" (did you mean {by_case[similar[0]]!r}?)" if similar else ""
 

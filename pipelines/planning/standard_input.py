@@ -5,6 +5,7 @@ import hashlib
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import IO
 
@@ -17,7 +18,7 @@ _FOLDER = "stdin"
 _BLOCK = 1 << 20
 
 
-def spooled(output: str) -> str:
+def _spooled(output: str) -> str:
     """Copy standard input to a file named by its content, and return the path of the file.
 
     The same content gives the same file, so a run that is repeated with it finds its shards done.
@@ -37,13 +38,22 @@ def spooled(output: str) -> str:
     return path
 
 
-def standard_input_copy() -> str:
-    """Return the path of a copy of standard input on this machine, which lasts as long as this process.
+def with_copies(patterns: Iterable[str], output: str | None) -> list[str]:
+    """Return inputs with the path of a copy in the place of standard input.
+
+    Args:
+        patterns: the inputs.
+        output: the output folder, whose lock is held, for a copy that lasts; None for one on this machine that lasts as
+            long as this process.
 
     Raises:
         PipelineError: `output.not_writable`.
     """
-    return _copied(sys.stdin.buffer)[0]
+    given = list(patterns)
+    if not any(pattern in STANDARD_INPUT for pattern in given):
+        return given
+    copy = _copied(sys.stdin.buffer)[0] if output is None else _spooled(output)
+    return [copy if pattern in STANDARD_INPUT else pattern for pattern in given]
 
 
 @lru_cache(maxsize=1)

@@ -1,26 +1,21 @@
 """Driver of `spanmarker convert`: reads annotated documents in one format and writes them in another."""
 
-import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import BinaryIO
 
 from pipelines.errors import PipelineError
 from pipelines.output.new_files import NewFiles
 from pipelines.output.overwrite import refuse_inputs, refuse_overwrite
-from pipelines.storage import exists, listing, open_input, publish, resolve
+from pipelines.stages.read_annotated import is_dataset, open_content
+from pipelines.storage import exists, listing, publish, resolve
 from pipelines.storage.globs import Match, Pattern, patterns_of
 from pipelines.storage.outputs import writing
-from pipelines.storage.urls import is_local
-from spanmarker_core.data.blocks import damage_as_errors, opened, uncompressed_name
-from spanmarker_core.data.hf import is_dataset_folder
+from spanmarker_core.data.blocks import damage_as_errors, uncompressed_name
 from spanmarker_core.formats.detect import format_of, is_companion
 from spanmarker_core.formats.document import AnnotatedDocument
 from spanmarker_core.formats.flatten import Kept
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
 from spanmarker_core.formats.registry import FORMATS, format_called, read_documents, write_documents
-
-_MAGIC = re.compile(r"[*?\[]")
 
 
 def convert(
@@ -84,18 +79,25 @@ def _documents(inputs: list[str], source_format: str | None, options: ReadOption
 def _sources(inputs: list[str], source_format: str | None, options: ReadOptions) -> Iterator[tuple[Source, str]]:
     """Yield each input with its format. The files of a folder or pattern are those with an ending of their format."""
     seen: set[str] = set()
+    names: Counter[str] = Counter()
+
+    def source_of(path: str, folder: str) -> Source:
+        name = _name(path, folder)
+        names[name] += 1  # those of several inputs may be equal, and ids begin with them
+        return Source(path, open_content, name if names[name] == 1 else f"{name}~{names[name]}")
+
     for pattern in patterns_of(inputs):
         for match, folder in _matches(pattern):
             if match.real in seen:
                 continue
             seen.add(match.real)
             if match.kind == "directory":
-                yield Source(match.path, _open, _name(match.path, folder)), "datasets"
+                yield source_of(match.path, folder), "datasets"
                 continue
             in_folder = folder != pattern.folder
             if (in_folder or not pattern.literal) and not _fits(match.path, source_format, in_folder):
                 continue
-            source = Source(match.path, _open, _name(match.path, folder))
+            source = source_of(match.path, folder)
             with damage_as_errors(match.path):
                 yield source, source_format or format_of(source, options)
 
@@ -103,17 +105,11 @@ def _sources(inputs: list[str], source_format: str | None, options: ReadOptions)
 def _matches(pattern: Pattern) -> Iterable[tuple[Match, str]]:
     """Yield the files of a pattern, those in folders that it names, and folders saved by `datasets`."""
     for match in pattern.find():
-        if match.kind != "directory" or _is_dataset(match.path):
+        if match.kind != "directory" or is_dataset(match.path):
             yield match, pattern.folder
         else:
-            escaped = _MAGIC.sub(lambda magic: f"[{magic[0]}]", match.path.rstrip("/"))
-            inside = Pattern(f"{escaped}/**/*")
+            inside = Pattern(match.path, below=True)
             yield from ((each, match.path.rstrip("/")) for each in inside.find() if each.kind == "file")
-
-
-def _is_dataset(folder: str) -> bool:
-    fs, path = resolve(folder)
-    return is_local(fs) and is_dataset_folder(Path(path))
 
 
 def _fits(path: str, source_format: str | None, in_folder: bool) -> bool:
@@ -136,7 +132,3 @@ def _name(path: str, folder: str) -> str:
     for ending in (ending for each in FORMATS.values() for ending in each.endings):
         name = name.removesuffix(ending)
     return name
-
-
-def _open(path: str) -> BinaryIO:
-    return opened(open_input(path), path)

@@ -17,7 +17,8 @@ from pipelines.jobs.fit_gate import GateJob
 from pipelines.output.overwrite import refuse_bundle
 from pipelines.planning.documents import plan_shards
 from pipelines.planning.files import renamed
-from pipelines.planning.standard_input import STANDARD_INPUT, spooled
+from pipelines.planning.standard_input import with_copies
+from pipelines.report.printed import print_plain
 from pipelines.stages.read import read
 from pipelines.storage import absolute
 from schemas.shards import Shard
@@ -113,7 +114,7 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
     from spanmarker_core.training.fit_gate import fit_gate
 
     def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        print_plain(console, line)
 
     check_output(job.output)
     if Path(job.output).resolve().is_relative_to(info.path.resolve()):
@@ -206,7 +207,7 @@ def _texts(job: GateJob, rejects: Counter[str]) -> Iterator[str]:
     same. A finished shard is replaced by the next one, so a corpus of many small files works too.
     """
     with tempfile.TemporaryDirectory() as folder:
-        corpus = [spooled(folder) if pattern in STANDARD_INPUT else pattern for pattern in job.corpus]
+        corpus = with_copies(job.corpus, folder)
 
         def order(shard: Shard) -> str:
             # The copy of standard input has another path in each run.

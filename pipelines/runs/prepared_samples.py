@@ -72,8 +72,8 @@ def find_prepared_samples(job: TagJob, info: BundleInfo) -> PreparedSamples:
         info: metadata of the model bundle.
 
     Raises:
-        PipelineError: `samples.not_prepared`; `samples.other_job`, with the differences; `samples.not_ready`; or an
-            error in reading the plan or the manifest.
+        PipelineError: `samples.not_prepared`; `samples.other_job`, with the differences; `samples.not_ready`;
+            `samples.damaged`; or an error in reading the plan or the manifest.
     """
     folder = absolute(job.samples or "")
     there = plan_identity(plan_path(folder)) if exists(plan_path(folder)) else {}
@@ -104,6 +104,10 @@ def find_prepared_samples(job: TagJob, info: BundleInfo) -> PreparedSamples:
 def _with_kept(columns: Columns, folder: str) -> Columns:
     """Return columns with those that samples carry, whose types every file of inputs has."""
     shard = next(planned(folder))
-    with open_input(table_path(folder, PREPARED.name, shard.name)) as file:
-        struct = pa.ipc.open_file(file).schema.field(KEPT).type
+    path = table_path(folder, PREPARED.name, shard.name)
+    try:
+        with open_input(path) as file:
+            struct = pa.ipc.open_file(file).schema.field(KEPT).type
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise PipelineError("samples.damaged", path=path, reason=error) from error
     return replace(columns, keep=tuple(field.name for field in struct), kept=pa.schema(list(struct)))

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from pipelines.engines import Listener
+from pipelines.report.printed import print_plain
 from schemas.manifest import Entry
 
 _LINE_SECONDS = 30.0
@@ -54,7 +55,7 @@ class ProgressDisplay(Listener):
             facts: description of the workers' environment.
         """
         line = ", ".join(f"{name}: {value}" for name, value in facts.items())
-        self.console.print(f"{line}\n{self.intent}", markup=False, highlight=False, soft_wrap=True)
+        print_plain(self.console, f"{line}\n{self.intent}")
         self._progress.update(self._bar, description="tagging")
         self._start = time.monotonic()  # Loading the model does not count as tagging.
 

@@ -24,6 +24,7 @@ from pipelines.output.overwrite import refuse_inputs, refuse_overwrite
 from pipelines.output.pending_shards import SKIPPED, PendingShards, find_pending
 from pipelines.output.reconcile import NONE, remove_uncommitted, remove_unknown_files
 from pipelines.report.command import command_line
+from pipelines.report.printed import print_plain
 from pipelines.report.run_counts import Listeners, RunCounts, rejects_in
 from pipelines.report.run_markdown import describe_alarms, describe_documents, report_markdown
 from pipelines.report.run_values import describe_run, report_json, versions
@@ -120,7 +121,6 @@ class _Run:
         self.command = self.job.described()
         self.snapshots: Snapshots | None = None
         if isinstance(self.job, TagJob):
-            refuse_other_formats(output, self.job.commit)
             self.snapshots = self.job.snapshots(self.identity, self.work.task("").columns.kept)
         self.held = NONE  # shards whose files stay until the next snapshots are published
 
@@ -132,6 +132,8 @@ class _Run:
         make_folder(output)
         with sole_writer(output, who=f"spanmarker {self.job.verb}") as lease:
             self.metrics.begin()
+            if isinstance(self.job, TagJob):
+                refuse_other_formats(output, self.job.commit)
             work = self._find_work(lease)
             if not work.changed and (known := self._last_report(work)) is not None:
                 self._nothing_to_do(work, known, lease)
@@ -199,7 +201,7 @@ class _Run:
         self.counts.machine = words
         with ProgressDisplay(self.console, work.intent, work.left_bytes) as display:
             if not work.left:  # and there is something to remove
-                self.console.print(work.intent, markup=False, highlight=False, soft_wrap=True)
+                print_plain(self.console, work.intent)
                 return
             task = replace(self.work.task(identity_digest(self.identity)), lease=lease.token)
             self.work.begin(self.output)
@@ -238,7 +240,7 @@ class _Run:
             for _ in self._shards(work, lease):
                 pass
         rows = join(self.output, self.table)
-        self.console.print(f"Nothing to do: {work.intent}. Rows: {rows}", markup=False, soft_wrap=True)
+        print_plain(self.console, f"Nothing to do: {work.intent}. Rows: {rows}")
         self._end("nothing to do", values, work, lease)
 
     def _end(self, reason: str, values: dict[str, Any], work: PendingShards, lease: Lease) -> None:
@@ -270,7 +272,7 @@ class _Run:
             )
         if self.snapshots is not None:
             lease.check()
-            self.console.print(self.snapshots.publish(lease.check), markup=False, highlight=False, soft_wrap=True)
+            print_plain(self.console, self.snapshots.publish(lease.check))
             if len(self.held - work.known):
                 remove_unknown_files(self.output, work.known)
         self.log.event(
@@ -303,10 +305,11 @@ class _Run:
     def _say_done(self, values: dict[str, Any]) -> None:
         counts, run = values["output"]["counts"], values["this_run"]
         found = f"{counts['entities']:,} entities in " if "entities" in counts else ""
-        lines = [
-            f"{describe_documents(counts)}; {found}{counts['words']:,} words",
-            f"{run['shards_run']:,} shards in {run['seconds']:,.1f} s, {run['words_per_second']:,.0f} words/s",
-        ]
+        lines = [f"{describe_documents(counts)}; {found}{counts['words']:,} words"]
+        if run["shards_run"]:
+            lines.append(
+                f"{run['shards_run']:,} shards in {run['seconds']:,.1f} s, {run['words_per_second']:,.0f} words/s"
+            )
         if run["shards_orphaned"]:
             kept = run["documents_orphaned"]
             lines.append(f"{kept:,} of the documents are from inputs that no longer exist; --prune removes them")
@@ -322,4 +325,4 @@ class _Run:
             lines.append(f"{duplicates:,} documents have an id that also occurs in another shard: see report.md")
         lines += describe_alarms(values)
         lines.append(f"Rows: {join(self.output, self.table)}   Report: {join(self.output, 'report.html')}")
-        self.console.print("\n".join(lines), markup=False, soft_wrap=True)
+        print_plain(self.console, "\n".join(lines))

@@ -48,7 +48,7 @@ Documents = TypeVar("Documents", bound=DocumentBatch)
 
 
 class ShardWork(ABC, Generic[Documents]):
-    """The work on one shard. A subclass for each kind of job says what differs.
+    """The work on one shard, with a subclass for each kind of job.
 
     Args:
         shard: the shard to read.

@@ -108,7 +108,7 @@ class _Table:
                     commit_properties=what,
                 )
                 return
-            # A path that is added again replaces what the log says of it; one commit must not remove it as well.
+            # Adding a path again replaces its entry in the log; the same commit must not remove it as well.
             removes = [RemoveAction(f"{shard}.parquet", True, now, self.files[shard], {}) for shard in removed]
             self._table.create_write_transaction(
                 [*adds, *removes], "append", self._table.schema(), commit_properties=what

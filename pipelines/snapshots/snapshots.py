@@ -110,10 +110,10 @@ class Snapshots:
         Raises:
             PipelineError: `snapshot.not_committed`, `output.not_readable`, `output.table_damaged`.
         """
-        wanted = self._finished()
+        finished = self._finished()
         done = []
         for name, table in self._tables.items():
-            files = wanted.get(name, {})
+            files = finished.get(name, {})
             added = [shard for shard, n_bytes in files.items() if table.files.get(shard) != n_bytes]
             removed = [shard for shard in table.files if shard not in files]
             if added or removed:

@@ -102,8 +102,9 @@ def described(schema: pa.Schema, key: str) -> pa.Schema:
 
 
 def s3_settings() -> dict[str, str]:
-    """Return how to reach S3, from the options and the configuration of fsspec: what is given of endpoint, region, key,
-    secret and token. The libraries read the environment of AWS themselves, except for the endpoint.
+    """Return the settings of S3 that fsspec's options and configuration give: endpoint, region, key, secret and token.
+
+    The libraries read the environment of AWS themselves, except for the endpoint.
     """
     options = options_for("s3")
     client = options.get("client_kwargs") or {}

@@ -167,7 +167,12 @@ def table_records(source: str, first: int, rows: pa.RecordBatch, columns: Column
     found = [made_id(source, row) for row in range(first, first + len(rows))] if made else id_values(ids)
     stated = None if columns.language is None else column_at(rows, columns.language)
     languages = [None] * len(rows) if stated is None else text_values(stated)
-    kept = kept_of_batch(rows, source, columns)
+    try:
+        kept = kept_of_batch(rows, source, columns)
+    except BadColumn as error:
+        for row, text in enumerate(texts, start=first):
+            yield Reject(None, source, row, "read", error.code, str(error), raw_head(text))
+        return
     broken = broken_rows(kept)
     for row, (document_id, text, language) in enumerate(zip(found, texts, languages, strict=True)):
         if row in broken:

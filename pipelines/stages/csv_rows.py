@@ -48,6 +48,8 @@ def csv_rows(shard: Shard) -> Iterator[tuple[int, bytes, dict[str, Any]] | Rejec
                 code = "damaged_file" if lines.ended else "broken_csv"
                 reason = "it contains a carriage return: end lines with LF or CRLF" if b"\r" in lines.raw else error
                 problem = code, f"this is not a row of {shard.format.partition('.')[0].upper()}: {reason}", 1
+            if problem is not None and names is None:  # the next line is not a header
+                problem = problem[0], f"without a header no row can be read: {problem[1]}", 0
             if problem is None:
                 if not values:
                     continue

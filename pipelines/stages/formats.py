@@ -18,11 +18,9 @@ from pipelines.stages.row_groups import parquet_rows
 from pipelines.stages.web_archive import archive_head, archive_records
 from pipelines.task import Columns
 from schemas.shards import Shard
-from spanmarker_core.data.blocks import COMPRESSIONS, encoding_of, head, uncompressed_name
+from spanmarker_core.data.blocks import COMPRESSIONS, content, encoding_of, uncompressed_name, with_head
 from spanmarker_core.data.json_values import is_json_value, json_head
-
-#: Bytes at the start of a JSONL file, in which at least one record must have the columns.
-HEAD_BYTES = 1 << 20
+from spanmarker_core.data.jsonl import LINE_ENDINGS
 
 Rows = tuple[int, pa.RecordBatch]  # number of the first row, rows
 Values = tuple[int, bytes | None, Any]  # place in the source, bytes of the record, values by key
@@ -34,7 +32,7 @@ class Format:
 
     Attributes:
         title: name for messages.
-        endings: endings of file names, without that of the compression; none if the content tells the format.
+        endings: endings of file names, without that of the compression; none if the content determines the format.
         cut: how a file becomes shards: by its "rows" or "lines"; the "whole" file, read as a stream, is one shard;
             "files": each file is a document, and a shard is a group of them.
         tables: reads a shard of a table: called with the shard and the paths of the columns.
@@ -64,7 +62,7 @@ def _archive_records(shard: Shard, columns: Columns) -> Iterator[Values | Reject
 
 FORMATS = {
     "parquet": Format("Parquet", (".parquet",), "rows", tables=parquet_rows, compressed=False),
-    "jsonl": Format("JSON lines", (".jsonl", ".ndjson", ".json"), "lines", records=_json_records),
+    "jsonl": Format("JSON lines", (*LINE_ENDINGS, ".json"), "lines", records=_json_records),
     "json": Format("JSON", (), "whole", records=_json_records),
     "csv": Format("CSV", (".csv",), "whole", records=_csv_records),
     "tsv": Format("TSV", (".tsv",), "whole", records=_csv_records),
@@ -155,7 +153,7 @@ def examined(file: IO[bytes], kind: str) -> Examined:
         return Examined(kind, None, tuple(header), (dict.fromkeys(header, ""),))
     if base == "text":
         return Examined(kind)
-    start = head(file, kind, HEAD_BYTES)
+    start, _ = with_head(content(file, kind))
     if base == "warc":
         return Examined(kind, records=tuple(archive_head(start)))
     file.seek(0)

@@ -66,6 +66,7 @@ def kept_of_batch(batch: pa.RecordBatch, source: str, columns: Columns) -> pa.St
 
     Raises:
         ArrowException: a column can't be converted to the planned type.
+        BadColumn: `kept_type` if the value of a partition can't be.
     """
     if not columns.keep:
         return None
@@ -73,13 +74,13 @@ def kept_of_batch(batch: pa.RecordBatch, source: str, columns: Columns) -> pa.St
     for path, kept in zip(columns.keep, columns.kept, strict=True):
         column = column_at(batch, path)
         if column is None:
-            column = pa.repeat(pa.scalar(_partition(source, path, kept), kept.type), len(batch))
+            column = pa.repeat(_partition(source, path, kept), len(batch))
         arrays.append(column if column.type == kept.type else column.cast(kept.type))
     return pa.StructArray.from_arrays(arrays, fields=list(columns.kept))
 
 
 def broken_rows(kept: pa.StructArray | None) -> dict[int, str]:
-    """Return the rows with strings that are not UTF-8, which tables may hold; with what is wrong.
+    """Return the problem of each row with a string that is not UTF-8, which tables may hold.
 
     Args:
         kept: the kept columns, as `kept_of_batch` returns them.
@@ -113,7 +114,8 @@ def kept_of_values(record: Mapping[str, Any], source: str, columns: Columns) -> 
     values = []
     for path, kept in zip(columns.keep, columns.kept, strict=True):
         value = value_at(record, path)
-        values.append(_partition(source, path, kept) if is_missing(value) else _fitting(path, value, kept))
+        found = _partition(source, path, kept).as_py() if is_missing(value) else _fitting(path, value, kept)
+        values.append(found)
     return tuple(values)
 
 
@@ -194,9 +196,21 @@ def partition_type(value: str | None) -> pa.DataType:
     return pa.int64() if value.isascii() and value.isdigit() and int(value) in _INT64 else pa.large_string()
 
 
-def _partition(source: str, path: str, kept: pa.Field) -> Any:
+def _partition(source: str, path: str, kept: pa.Field) -> pa.Scalar:
+    """Return the value of a partition in the type of its column, which other files may determine.
+
+    Raises:
+        BadColumn: `kept_type` if it can't be converted.
+    """
     value = partitions(source).get(path)
-    return int(value) if value is not None and pa.types.is_integer(kept.type) else value
+    if value is None:
+        return pa.scalar(None, kept.type)
+    if kept.metadata and kept.metadata.get(b"spanmarker.json"):
+        value = json.dumps(value, ensure_ascii=False)
+    try:
+        return pa.scalar(value, pa.large_string()).cast(kept.type)
+    except pa.ArrowException as error:
+        raise BadColumn("kept_type", f"{path!r} is {value!r} in the path, and the column is {kept.type}") from error
 
 
 def kept_rows(items: Sequence[KeptRow | tuple[Any, ...]], schema: pa.Schema) -> pa.StructArray:

@@ -42,8 +42,8 @@ def roots(names: Iterable[str], paths: Iterable[str]) -> list[int]:
     >>> roots(["id", "meta", "url"], ["meta.text", "id"])
     [0, 1]
     """
-    wanted = {name for path in paths for name in (path, path.partition(".")[0])}
-    return [index for index, name in enumerate(names) if name in wanted]
+    needed = {name for path in paths for name in (path, path.partition(".")[0])}
+    return [index for index, name in enumerate(names) if name in needed]
 
 
 def value_at(record: Mapping[str, Any], path: str) -> Any:

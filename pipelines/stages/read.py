@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipelines.stages.columns import table_records, values_record
-from pipelines.stages.formats import Format, format_named
-from pipelines.stages.kept_columns import KEPT, kept_of_values, kept_rows
+from pipelines.stages.formats import Format, examined, format_named, kind_of
+from pipelines.stages.kept_columns import KEPT, BadColumn, kept_of_values, kept_rows
 from pipelines.stages.records import (
     MAX_BATCH_BYTES,
     MAX_BATCH_DOCUMENTS,
@@ -89,7 +90,7 @@ def read_records(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
         OSError: the storage failed. Faults of content become rejects.
     """
     if shard.format == "unreadable":
-        return read_nothing(shard)
+        return read_nothing(shard, n_records(shard) if shard.end > shard.start else 0)
     form = format_named(shard.format)
     if form.tables:
         return _table(form, shard, columns)
@@ -253,14 +254,44 @@ def _texts(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
             yield Reject(clean(name), clean(path), 0, "read", "damaged_file", str(error), raw_head(b"".join(blocks)))
         else:
             text = b"".join(blocks)
-            yield Record(path, 0, name, text.removeprefix(BOM), text, kept=kept_of_values({}, path, columns))
+            try:
+                yield Record(path, 0, name, text.removeprefix(BOM), text, kept=kept_of_values({}, path, columns))
+            except BadColumn as error:
+                yield Reject(clean(name), clean(path), 0, "read", error.code, str(error), raw_head(text))
 
 
-def read_nothing(shard: Shard) -> Iterator[Reject]:
+def n_records(shard: Shard) -> int:
+    """Return the number of records of a sound file; 0 if its name does not show its format.
+
+    Args:
+        shard: a shard of format `unreadable` whose file lacks the columns.
+
+    Raises:
+        OSError: the storage failed.
+    """
+    kind = kind_of(shard.source)
+    if kind is None:
+        return 0
+    with open_input(shard.source) as file:
+        if kind == "parquet":
+            return pq.ParquetFile(file).metadata.num_rows
+        found = examined(file, kind)
+    form, whole = format_named(found.kind), replace(shard, format=found.kind)
+    if form.tables is not None:
+        parts = form.tables(whole, found.names[:1])
+        return sum(part.n_documents if isinstance(part, Reject) else part[1].num_rows for part in parts)
+    if form.records is None:
+        return 0
+    records = form.records(whole, Columns("", ""))
+    return sum(record.n_documents if isinstance(record, Reject) else 1 for record in records)
+
+
+def read_nothing(shard: Shard, n_documents: int = 0) -> Iterator[Reject]:
     """Yield the reject of a file that can't be opened in its format.
 
     Args:
         shard: a shard of format `unreadable`.
+        n_documents: documents for which the reject stands; 0 if unknown.
 
     Raises:
         OSError: the storage failed.
@@ -270,4 +301,4 @@ def read_nothing(shard: Shard) -> Iterator[Reject]:
         with open_input(shard.source) as file:
             raw = file.read(RAW_BYTES)
     row = shard.start or None
-    yield Reject(None, shard.source, row, "read", "unreadable_file", shard.reason, raw, n_documents=0)
+    yield Reject(None, shard.source, row, "read", "unreadable_file", shard.reason, raw, n_documents=n_documents)

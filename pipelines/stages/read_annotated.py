@@ -1,9 +1,9 @@
 """Read annotated data: a shard -> bounded batches of annotated documents, and a reject for every invalid record.
 
 Formats of shards, in `Shard.format`: `FORM.KIND`, where FORM is `documents` (a text with ranges of its characters) or
-`sentences` (words with ranges of words; the sentences of a document are next to each other) and KIND is `parquet`,
-`jsonl`, `jsonl.gz` or `jsonl.zst`; `sentences.conll`; `sentences.dataset`, a folder saved by `datasets`;
-`formats.NAME`, a whole file in a format of `spanmarker_core.formats`; `unreadable`.
+`sentences` (words with ranges of words; the sentences of a document are next to each other) and KIND is `parquet` or
+`jsonl`; `sentences.conll`; `sentences.dataset`, a folder saved by `datasets`; `formats.NAME`, a whole file in a format
+of `spanmarker_core.formats`; `unreadable`. JSON lines and CoNLL may be compressed, as in `documents.jsonl.gz`.
 
 An invalid record costs only itself: a document is kept without its invalid sentences. The alignment of ranges is not
 checked here, so a record with a misaligned annotation is valid.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -23,13 +23,14 @@ from pipelines.stages.lines import json_lines
 from pipelines.stages.read import check_record, read_nothing
 from pipelines.stages.records import MAX_BATCH_BYTES, MAX_BATCH_DOCUMENTS, Record, Reject, raw_head
 from pipelines.stages.row_groups import parquet_rows
-from pipelines.storage import exists, open_input
+from pipelines.storage import exists, open_input, resolve
 from pipelines.storage.fingerprint import content_now, text_content
+from pipelines.storage.urls import is_local
 from pipelines.task import AnnotatedTask, Columns
 from schemas.shards import Shard
-from spanmarker_core.data.blocks import damage_as_errors, opened, uncompressed_name
+from spanmarker_core.data.blocks import DamagedFile, damage_as_errors, decompressed, opened, uncompressed_name
 from spanmarker_core.data.conll import conll_records
-from spanmarker_core.data.hf import dataset_records
+from spanmarker_core.data.hf import dataset_records, is_dataset_folder
 from spanmarker_core.data.jsonl import SENTENCE_KEYS, parse_entities, sentence_of
 from spanmarker_core.data.records import BadRecord, DocumentOrder, RecordProblem, Sentence, Span
 from spanmarker_core.errors import CoreError
@@ -153,7 +154,29 @@ def source_of(path: str) -> Source:
         path: a path or URL.
     """
     name = path.rpartition("/")[2]
-    return Source(path, lambda each: opened(open_input(each), each), name.partition(".")[0] or name)
+    return Source(path, open_content, name.partition(".")[0] or name)
+
+
+def open_content(path: str) -> BinaryIO:
+    """Open a file for reading, decompressed if its name says that it is compressed.
+
+    Args:
+        path: a path or URL.
+
+    Raises:
+        OSError: the storage failed.
+    """
+    return opened(open_input(path), path)
+
+
+def is_dataset(folder: str) -> bool:
+    """Return whether a folder was saved by `datasets`, which is read from this machine only.
+
+    Args:
+        folder: a path or URL.
+    """
+    fs, path = resolve(folder)
+    return is_local(fs) and is_dataset_folder(Path(path))
 
 
 def _documents(
@@ -169,8 +192,8 @@ def _documents(
         for item in records(shard, _values, columns_of(form, task.columns)):
             yield item if isinstance(item, Reject) else _document(shard.source, item, task, seen)
     else:
-        if kind in ("conll", "dataset"):
-            sentences = records(shard, _conll if kind == "conll" else _dataset, task)
+        if kind == "dataset" or kind.startswith("conll"):
+            sentences = records(shard, _dataset if kind == "dataset" else _conll, task)
         else:
             sentences = _sentences(shard, records(shard, _values, SENTENCE_KEYS))
         yield from _joined(shard.source, sentences)
@@ -225,7 +248,9 @@ def _foreign(shard: Shard, task: AnnotatedTask) -> Iterator[GoldDocument | Rejec
     try:
         for place, document in enumerate(_undamaged(shard.source, FORMATS[name].reader, options)):
             if isinstance(document, BadRecord):
-                yield _reject(shard.source, document.place, "bad_annotation", document.problem, None, 1)
+                # A bad sentence does not cost its document.
+                n_documents = 0 if FORMATS[name].needs_words else 1
+                yield _reject(shard.source, document.place, "bad_annotation", document.problem, None, n_documents)
                 continue
             checked = check_record(Record(shard.source, place, document.document_id, document.text, None), seen)
             if isinstance(checked, Reject):
@@ -238,6 +263,9 @@ def _foreign(shard: Shard, task: AnnotatedTask) -> Iterator[GoldDocument | Rejec
             else:
                 entities = [Span(each.char_start, each.char_end, each.label) for each in document.entities]
                 yield GoldDocument(document.document_id, shard.source, place, document.text, entities)
+        if count := options.left_out["discontinuous"]:
+            message = f"entities of several parts can't be learned, and {count:,} were left out"
+            yield _reject(shard.source, 0, "discontinuous", message, None)
     except CoreError as error:
         yield _reject(shard.source, 0, "damaged_file", str(error), None)
 
@@ -264,19 +292,25 @@ def _sentences(shard: Shard, records: Iterable[_Values | Reject]) -> Iterator[_P
 
 def _conll(shard: Shard, task: AnnotatedTask) -> Iterator[_Placed | Reject]:
     with open_input(shard.source) as file:
-        yield from _checked(shard.source, conll_records(file, str(task.scheme), task.token_column, task.tag_column))
+        lines = decompressed(file, shard.format)
+        line = 0
+        try:
+            for line, record in conll_records(lines, str(task.scheme), task.token_column, task.tag_column):
+                yield _placed(shard.source, line, record)
+        except DamagedFile as error:
+            message = f"cannot read anything after the sentence at line {line:,}: {error}"
+            yield _reject(shard.source, line, "damaged_file", message, None)
 
 
 def _dataset(shard: Shard, task: AnnotatedTask) -> Iterator[_Placed | Reject]:
-    return _checked(shard.source, enumerate(dataset_records(Path(shard.source), task.scheme)))
+    for row, record in enumerate(dataset_records(Path(shard.source), task.scheme)):
+        yield _placed(shard.source, row, record)
 
 
-def _checked(source: str, records: Iterable[tuple[int, Sentence | BadRecord]]) -> Iterator[_Placed | Reject]:
-    for place, record in records:
-        if isinstance(record, BadRecord):
-            yield _reject(source, record.place, "bad_sentence", record.problem, None)
-        else:
-            yield place, record
+def _placed(source: str, place: int, record: Sentence | BadRecord) -> _Placed | Reject:
+    if isinstance(record, BadRecord):
+        return _reject(source, record.place, "bad_sentence", record.problem, None)
+    return place, record
 
 
 def _joined(source: str, records: Iterator[_Placed | Reject]) -> Iterator[GoldDocument | Reject]:

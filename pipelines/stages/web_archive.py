@@ -1,7 +1,6 @@
 """Texts of web archives: the conversion records of WET and WARC files."""
 
 import contextlib
-import io
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from pipelines.stages.records import MAX_RECORD_BYTES, Reject, raw_head
 from pipelines.storage import open_input
 from schemas.shards import Shard
-from spanmarker_core.data.blocks import DamagedFile, decompressed
+from spanmarker_core.data.blocks import DamagedFile, as_file, decompressed
 
 #: Records at the start of a file whose headers are examined.
 _HEAD_RECORDS = 100
@@ -59,7 +58,7 @@ def _conversions(blocks: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     from warcio.exceptions import ArchiveLoadFailed
 
     try:
-        for record in ArchiveIterator(io.BufferedReader(_Blocks(blocks)), no_record_parse=True):
+        for record in ArchiveIterator(as_file(blocks), no_record_parse=True):
             if record.rec_type != "conversion":
                 continue
             text = record.raw_stream.read(MAX_RECORD_BYTES + 1)
@@ -69,24 +68,3 @@ def _conversions(blocks: Iterator[bytes]) -> Iterator[dict[str, Any]]:
             yield {**headers, "id": headers.get("WARC-Record-ID"), "text": text}
     except (ArchiveLoadFailed, ValueError, KeyError) as error:
         raise DamagedFile(str(error)) from None
-
-
-class _Blocks(io.RawIOBase):
-    """A file made of blocks.
-
-    Args:
-        blocks: the blocks.
-    """
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks, self._rest = blocks, b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest and (block := next(self._blocks, None)) is not None:
-            self._rest = block
-        taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        buffer[: len(taken)] = taken
-        return len(taken)

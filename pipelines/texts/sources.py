@@ -26,7 +26,7 @@ from pipelines.storage.urls import is_local
 from pipelines.task import Columns
 from pipelines.texts.named import NamedFolders
 from schemas.shards import Shard
-from spanmarker_core.data.blocks import DamagedFile, content, encoding_of, head
+from spanmarker_core.data.blocks import DamagedFile, content, encoding_of, with_head
 from spanmarker_core.data.json_values import is_json_value
 from spanmarker_core.data.lines import BOM
 from spanmarker_core.errors import CodedError
@@ -293,7 +293,7 @@ def _compressed(path: str, wanted: _Wanted, columns: Columns, deadline: float) -
 
 def _refuse_array(file: IO[bytes], kind: str) -> None:
     """Raise an error if places in a file are numbers of elements, not byte offsets."""
-    if is_json_value(head(file, kind, 1 << 12)):
+    if is_json_value(with_head(content(file, kind))[0]):
         raise _WholeError("a JSON array")
 
 
@@ -315,7 +315,7 @@ def _text(path: str, wanted: _Wanted, columns: Columns, deadline: float) -> _Fou
     for row, document in wanted.items():
         limit = 4 * document["n_characters"] + len(BOM)
         with open_input(path) as file:
-            text = head(file, kind_of(path) or "", limit + 1)
+            text, _ = with_head(content(file, kind_of(path) or ""), limit + 1)
         if len(text) <= limit:
             yield row, document["document_id"], text.removeprefix(BOM).decode()
 

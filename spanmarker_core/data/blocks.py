@@ -9,15 +9,17 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import IO, BinaryIO, Protocol, cast
-
-import zstandard
+from typing import IO, Any, BinaryIO, Protocol, cast
 
 from spanmarker_core.errors import CoreError
 
 #: Bytes read or decompressed at once.
 BLOCK_BYTES = 1 << 16
+
+#: Bytes at the start of a file of records by which its format and its keys are recognised.
+HEAD_BYTES = 1 << 20
 
 #: Largest memory of an xz decompressor, in bytes; the strongest level of the usual program needs 65 MiB.
 _XZ_MEMORY = 256 << 20
@@ -55,21 +57,32 @@ def content(file: IO[bytes], kind: str) -> Iterator[bytes]:
     return utf8(decompressed(file, kind))
 
 
-def head(file: IO[bytes], kind: str, n_bytes: int) -> bytes:
-    """Return about the first bytes of `content`, up to the first damage, which is left to the reader to reject.
+def with_head(blocks: Iterable[bytes], n_bytes: int = HEAD_BYTES) -> tuple[bytes, Iterator[bytes]]:
+    """Return the beginning of content, up to any damage, and all of the content, which raises the damage.
 
     Args:
-        file: the file, seekable.
-        kind: its format.
-        n_bytes: number of bytes.
+        blocks: the content in parts of any size.
+        n_bytes: minimum size of the beginning, in bytes, if the content has as many.
     """
-    found = b""
-    with contextlib.suppress(DamagedFile):
-        for block in content(file, kind):
-            found += block
-            if len(found) >= n_bytes:
+    blocks, head = iter(blocks), b""
+    try:
+        for block in blocks:
+            head += block
+            if len(head) >= n_bytes:
                 break
-    return found
+    except DamagedFile as error:
+        blocks = raised(error)
+    return head, chain([head], blocks)
+
+
+def raised(error: Exception) -> Iterator[Any]:
+    """Return an iterator that raises an error: what follows the items that were read ahead of it.
+
+    Args:
+        error: the error.
+    """
+    raise error
+    yield
 
 
 def encoding_of(start: bytes) -> str | None:
@@ -138,7 +151,7 @@ def decompressed(file: IO[bytes], kind: str) -> Iterator[bytes]:
     file.seek(0)
     try:
         yield from (blocks or _plain)(file)
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zstandard.ZstdError) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise DamagedFile(str(error)) from None
     except OSError as error:
         if blocks is None or is_storage_error(error):
@@ -177,6 +190,9 @@ class _ZstdFrame:
     """A frame of Zstandard as a `_Stream`. It has no limit of its output, so its input must be small."""
 
     def __init__(self) -> None:
+        import zstandard  # imported late, because few files need it
+
+        self._error = zstandard.ZstdError
         self._frame = zstandard.ZstdDecompressor().decompressobj()
 
     @property
@@ -192,7 +208,10 @@ class _ZstdFrame:
         return self._frame.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        return self._frame.decompress(data)
+        try:
+            return self._frame.decompress(data)
+        except self._error as error:
+            raise DamagedFile(str(error)) from None
 
 
 def _streams(new: Callable[[], _Stream], n_bytes: int = BLOCK_BYTES) -> Callable[[IO[bytes]], Iterator[bytes]]:
@@ -257,27 +276,35 @@ def opened(file: IO[bytes], path: str) -> BinaryIO:
         path: its name.
     """
     compression = uncompressed_name(path)[1]
-    return cast(BinaryIO, io.BufferedReader(_Blocks(file, compression)) if compression else file)
+    return as_file(decompressed(file, compression), file.close) if compression else cast(BinaryIO, file)
+
+
+def as_file(blocks: Iterator[bytes], close: Callable[[], object] = lambda: None) -> BinaryIO:
+    """Return content as a file for reading from its beginning to its end.
+
+    Args:
+        blocks: the content in parts of any size.
+        close: called when the file is closed.
+    """
+    return cast(BinaryIO, io.BufferedReader(_Blocks(blocks, close)))
 
 
 class _Blocks(io.RawIOBase):
-    """A decompressed file."""
-
-    def __init__(self, file: IO[bytes], compression: str) -> None:
-        self._file, self._blocks, self._rest = file, decompressed(file, compression), memoryview(b"")
+    def __init__(self, blocks: Iterator[bytes], close: Callable[[], object]) -> None:
+        self._blocks, self._close, self._rest = blocks, close, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
-        if not self._rest:
-            self._rest = memoryview(next(self._blocks, b""))
+        while not self._rest and (block := next(self._blocks, None)) is not None:  # an empty block is not the end
+            self._rest = memoryview(block)
         part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
         buffer[: len(part)] = part
         return len(part)
 
     def close(self) -> None:
-        self._file.close()
+        self._close()
         super().close()
 
 

@@ -8,7 +8,7 @@
 - Columns are separated by tabs if the first word's line has any, so that words and labels may hold blanks, and
   otherwise by any run of blanks and tabs. Each line has as many columns as the first one.
 - A first column that counts 1, 2, 3, ... or 0, 1, 2, ... is an index (GermEval, CoNLL-U), and the words are in the
-  second. The count begins again with each sentence, or goes on. The numbers may end with a full stop (1.) or follow
+  second. The count begins again with each sentence, or continues. The numbers may end with a full stop (1.) or follow
   that of the sentence (2-1).
 - A first column that repeats one value in whole sentences is refused: it names the sentence or document.
 - A line of only blanks and tabs ends a sentence, and so does `-DOCSTART-`.
@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from spanmarker_core.data.blocks import damage_as_errors, opened
+from spanmarker_core.data.blocks import DamagedFile, damage_as_errors, opened, raised
 from spanmarker_core.data.lines import numbered_lines
 from spanmarker_core.data.records import BadRecord, Sentence, word_problem
 from spanmarker_core.errors import CoreError
@@ -100,6 +100,9 @@ def conll_records(
         token_column: column of the token; see `read_conll`.
         tag_column: column of the tag.
         name: beginning of the ids of documents; their number follows.
+
+    Raises:
+        DamagedFile: the file is damaged; all whole sentences before the damage have been yielded.
     """
     document, sentence_id, has_documents = -1, 0, False
     names: list[str] = []
@@ -133,10 +136,13 @@ def _without_index(blocks: Iterator["_Block"]) -> tuple[Iterator["_Block"], "_Fi
     """Return the blocks, and the content of their first column."""
     held: list[_Block] = []
     first = _FirstColumn()
-    for block in blocks:
-        held.append(block)
-        if (isinstance(block[1], list) and first.see(block[1])) or len(held) == _UNDECIDED:
-            break
+    try:
+        for block in blocks:
+            held.append(block)
+            if (isinstance(block[1], list) and first.see(block[1])) or len(held) == _UNDECIDED:
+                break
+    except DamagedFile as error:
+        blocks = raised(error)  # behind the sentences before it
     return chain(held, blocks), first
 
 
@@ -171,7 +177,7 @@ class _FirstColumn:
         return self._decided and (self.is_index or not self._repeats or self._longer > 1)
 
     def wrong_line(self, rows: "_Rows") -> int:
-        """Return the line of a sentence, from 0, at which an index does not go on; 0 if it does."""
+        """Return the line of a sentence, from 0, at which an index does not continue; 0 if it does."""
         numbers = [_number(row[0]) for row in rows]
         return next((at for at, number in enumerate(numbers) if number != numbers[0] + at or number < 0), 0)
 
@@ -278,14 +284,17 @@ class _Ahead:
     """Lines, which can be looked at before they are read."""
 
     def __init__(self, lines: Iterator[tuple[int, str | BadRecord]]) -> None:
-        self._lines = lines
-        self._held: deque[tuple[int, str | BadRecord]] = deque()
+        self._lines = _with_damage(lines)
+        self._held: deque[tuple[int, str | BadRecord | DamagedFile]] = deque()
 
     def __iter__(self) -> "_Ahead":
         return self
 
     def __next__(self) -> tuple[int, str | BadRecord]:
-        return self._held.popleft() if self._held else next(self._lines)
+        line, text = self._held.popleft() if self._held else next(self._lines)
+        if isinstance(text, DamagedFile):
+            raise text
+        return line, text
 
     def first_without(self, pattern: re.Pattern[str]) -> str:
         """Return the next of the first lines that holds columns and does not match; nothing if there is none."""
@@ -295,6 +304,16 @@ class _Ahead:
             if isinstance(text, str) and (text := text.strip(_BLANK)) and not pattern.match(text):
                 return "" if text.startswith(DOCUMENT_START) else text
         return ""
+
+
+def _with_damage(
+    lines: Iterator[tuple[int, str | BadRecord]],
+) -> Iterator[tuple[int, str | BadRecord | DamagedFile]]:
+    """Yield lines, and the damage that ends them, so that looking ahead doesn't raise it."""
+    try:
+        yield from lines
+    except DamagedFile as error:
+        yield 0, error
 
 
 def _columns(text: str, n_columns: int, tabs: bool) -> list[str]:

@@ -27,7 +27,7 @@ class BrokenJson(DamagedFile):
 _OUTSIDE = re.compile(rb'["\[\]{},]')
 _IN_STRING = re.compile(rb'["\\]')
 _DECODER = json.JSONDecoder()
-#: What can be skipped in one step: whole strings, and what is between them up to a bracket or, in the array, a comma.
+#: Bytes that can be skipped in one step: whole strings, and others up to a bracket or, within the array, a comma.
 _SKIPPED, _SKIPPED_INSIDE = (
     re.compile(rb'(?:[^"\[\]{}' + comma + rb']++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL) for comma in (b",", b"")
 )
@@ -125,7 +125,7 @@ class _Element:
 def is_json_value(head: bytes) -> bool:
     """Return whether a file of JSON is an array, or values that are not one per line, and not JSON lines.
 
-    The first value tells: it goes over several lines, or another value follows it on its line.
+    The first value decides: it extends over several lines, or another value follows it on its line.
 
     Args:
         head: beginning of the file, in UTF-8.

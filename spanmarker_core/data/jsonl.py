@@ -24,6 +24,8 @@ from spanmarker_core.data.records import (
 )
 from spanmarker_core.errors import CoreError
 
+#: Endings of the names of files of JSON lines. `.json` files may hold lines as well.
+LINE_ENDINGS = (".jsonl", ".ndjson")
 SENTENCE_KEYS = ("document_id", "sentence_id", "tokens", "entities")
 _ENTITY_KEYS = ("start", "end", "label")
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from spanmarker_core.data.blocks import damage_as_errors, opened, uncompressed_name
 from spanmarker_core.data.conll import read_conll
 from spanmarker_core.data.hf import TAGS, is_dataset_folder, read_dataset_folder
-from spanmarker_core.data.jsonl import SENTENCE_KEYS, read_jsonl
+from spanmarker_core.data.jsonl import LINE_ENDINGS, SENTENCE_KEYS, read_jsonl
 from spanmarker_core.data.records import Sentence
 from spanmarker_core.errors import CoreError, CoreWarning
 from spanmarker_core.formats.detect import format_of
@@ -91,7 +91,7 @@ def read_annotated(
 def _format_of(path: Path) -> str:
     """Return the name of the format of a file; "jsonl.ids" for sentences with ids, which have a reader of their own."""
     source = _source(path)
-    is_lines = path.suffix in (".jsonl", ".ndjson")
+    is_lines = uncompressed_name(path.name)[0].lower().endswith(LINE_ENDINGS)
     try:
         with damage_as_errors(str(path)):
             name = format_of(source)
@@ -107,7 +107,7 @@ def _format_of(path: Path) -> str:
 
 
 def _has_ids(path: Path) -> bool:
-    with path.open("rb") as file:
+    with _open(str(path)) as file:
         first = next((line for line in file if line.strip()), b"")
     return any(f'"{key}"'.encode() in first for key in SENTENCE_KEYS[:2])
 

@@ -3,7 +3,7 @@ r"""brat's standoff: a text in `NAME.txt` and its entities in `NAME.ann`.
     T1\tPER 0 3\tAda
     T2\tLOC 8 16;17 21\tNew York City
 
-A range that ends at a line end and goes on in the next line is one entity, because brat writes it in parts. Other
+A range that continues in the next line is one entity, although brat writes it in parts. Other
 entities of several parts are refused or left out. Lines that are not entities (relations, events, notes) are ignored.
 """
 
@@ -22,7 +22,7 @@ from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
 _ENTITY = re.compile(r"T\S*\t(\S+) ([0-9]{1,18} [0-9]{1,18}(?:;[0-9]{1,18} [0-9]{1,18})*)(?:\t.*)?", re.DOTALL)
 
 
-#: File that tells brat which labels there are.
+#: File that lists the labels for brat.
 CONFIGURATION = "annotation.conf"
 DISCONTINUOUS_REMEDY = "To leave such entities out, convert the data: spanmarker convert --flatten longest"
 
@@ -83,7 +83,7 @@ def read_text(source: Source, path: str) -> str:
     try:
         with source.open(path) as file:
             content = file.read()
-    except FileNotFoundError as error:
+    except (FileNotFoundError, IsADirectoryError) as error:
         raise CoreError("data.not_found", path=path) from error
     try:
         return content.decode()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from spanmarker_core.data.blocks import uncompressed_name
+from spanmarker_core.data.jsonl import LINE_ENDINGS
 from spanmarker_core.data.records import BadRecord
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.brat import CONFIGURATION
@@ -14,7 +15,7 @@ from spanmarker_core.formats.options import ReadOptions, Source
 from spanmarker_core.formats.records import form_of
 from spanmarker_core.formats.registry import FORMATS
 
-_JSON = (".jsonl", ".ndjson", ".json")
+_JSON = (*LINE_ENDINGS, ".json")
 #: Form of a record -> name of its format, where they differ.
 _FORM_FORMATS = {"documents": "jsonl"}
 

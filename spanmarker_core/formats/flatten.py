@@ -13,9 +13,9 @@ from spanmarker_core.formats.words import with_words, word_sentences
 #: Entities shown in a report of those left out, and characters of each.
 _EXAMPLES, _SHOWN = 5, 60
 
-#: What is wrong with an entity that a format cannot hold, by reason.
+#: Problem of an entity that a format cannot hold, by reason.
 _PROBLEMS = {"overlaps": "overlaps another entity", "crosses_sentences": "crosses the edge of a sentence"}
-#: What was left out, by reason.
+#: Description of the entities and texts left out, by reason.
 _LEFT_OUT = {
     "overlaps": "entities that overlap others",
     "crosses_sentences": "entities that cross the edge of a sentence",

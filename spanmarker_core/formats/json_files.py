@@ -3,10 +3,9 @@
 import json
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import chain
 from typing import IO, Any
 
-from spanmarker_core.data.blocks import BLOCK_BYTES, utf8
+from spanmarker_core.data.blocks import BLOCK_BYTES, utf8, with_head
 from spanmarker_core.data.json_values import BrokenJson, is_json_value, json_elements
 from spanmarker_core.data.jsonl import parse_object
 from spanmarker_core.data.lines import numbered_lines
@@ -25,16 +24,11 @@ class JsonFile:
             that of another its number, from 0.
 
     Raises:
-        DamagedFile: while reading, too; see `json_elements` and `utf8`.
+        DamagedFile: while reading; see `json_elements` and `utf8`.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
-        blocks, head = utf8(iter(partial(file.read, BLOCK_BYTES), b"")), b""
-        for block in blocks:
-            head += block
-            if head.strip():
-                break
-        self._blocks = chain([head], blocks)
+        head, self._blocks = with_head(utf8(iter(partial(file.read, BLOCK_BYTES), b"")))
         self._are_elements = is_json_value(head)
         self.bad: type[BadRecord] = BadRow if self._are_elements else BadRecord
 

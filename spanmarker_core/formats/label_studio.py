@@ -1,8 +1,9 @@
 """Label Studio's JSON: an array of tasks with a text and labelled regions, as its export and import use it.
 
 Offsets count code points: the interface converts from JavaScript's units since version 1.5, and its exporters cut
-Python strings. Entities with scores are predictions, others are annotations. The id of a document is `document_id` of
-the data, because JSON-MIN puts the number of the task in the place of `id`.
+Python strings. Entities with scores are predictions, others are annotations; a task with an annotation, even an empty
+one, counts as done, so a document in which a model found nothing has an empty prediction. The id of a document is
+`document_id` of the data, because JSON-MIN puts the number of the task in the place of `id`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ from spanmarker_core.data.records import BadRecord, RecordProblem
 from spanmarker_core.formats.document import AnnotatedDocument, checked_document
 from spanmarker_core.formats.json_files import JsonFile, write_array
 from spanmarker_core.formats.options import DEFAULT_TEXT, ReadOptions, Source, WriteOptions
-from spanmarker_core.formats.records import document_id_in
+from spanmarker_core.formats.records import document_id_in, list_in
 
 _ID = "document_id"
 _Entity = tuple[Any, Any, Any, float | None]
@@ -57,10 +58,10 @@ def _document(task: Any, made_id: str, options: ReadOptions) -> AnnotatedDocumen
 
 def _result(task: dict[str, Any]) -> list[Any]:
     for kind in ("annotations", "completions", "predictions"):
-        for each in task.get(kind) or []:
+        for each in list_in(task.get(kind), kind):
             check_keys(each, ("result",), kind)
             if not each.get("was_cancelled"):
-                return each["result"] or []
+                return list_in(each["result"], "result")
     return []
 
 
@@ -85,10 +86,7 @@ def _minimal(task: dict[str, Any]) -> Iterator[_Entity]:
 
 def _labels(value: Any, index: int, score: Any) -> Iterator[_Entity]:
     check_keys(value, ("start", "end"), f"the value of region {index}")
-    labels = value.get("labels") or []
-    if not isinstance(labels, list):
-        raise RecordProblem(f"the labels of region {index} are not a list")
-    for label in labels:
+    for label in list_in(value.get("labels"), f"labels of region {index}"):
         yield value["start"], value["end"], label, score if isinstance(score, float | int) else None
 
 
@@ -98,13 +96,14 @@ def write_label_studio(documents: Iterable[AnnotatedDocument], file: IO[bytes], 
     Args:
         documents: the documents.
         file: receives the array.
-        options: not used.
+        options: options of the writer.
     """
-    write_array((_task(number, document) for number, document in enumerate(documents, start=1)), file)
+    tasks = (_task(number, document, options.predicted) for number, document in enumerate(documents, start=1))
+    write_array(tasks, file)
 
 
-def _task(number: int, document: AnnotatedDocument) -> dict[str, Any]:
-    scored = any(entity.score is not None for entity in document.entities)
+def _task(number: int, document: AnnotatedDocument, predicted: bool) -> dict[str, Any]:
+    predicted = predicted or any(entity.score is not None for entity in document.entities)
     result = [
         {
             "id": f"e{index}",
@@ -124,5 +123,5 @@ def _task(number: int, document: AnnotatedDocument) -> dict[str, Any]:
     return {
         "id": number,
         "data": {_ID: document.document_id, "text": document.text},
-        "predictions" if scored else "annotations": [{"result": result}],
+        "predictions" if predicted else "annotations": [{"result": result}],
     }

@@ -64,11 +64,28 @@ class WriteOptions:
         scheme: name of a tag scheme, for formats with tags.
         flatten: what to do with entities that the format cannot hold.
         language: ISO 639 code of the texts, to split those without sentences.
+        predicted: whether a model made the entities. False means that entities with scores are predictions.
     """
 
     scheme: str = "IOB2"
     flatten: Flatten = "refuse"
     language: str = "en"
+    predicted: bool = False
+
+
+def check_flatten(value: str) -> Flatten:
+    """Return a choice of what to do with entities that a format can't hold.
+
+    Args:
+        value: its name.
+
+    Raises:
+        CoreError: `call.unknown_option`.
+    """
+    for known in FLATTEN:
+        if known == value:
+            return known
+    raise CoreError("call.unknown_option", option="--flatten", value=value, choices=", ".join(FLATTEN))
 
 
 def optional_module(name: str, extra: str) -> Any:

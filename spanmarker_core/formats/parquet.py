@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spanmarker_core.data.blocks import is_storage_error
 from spanmarker_core.data.hf import TAGS
 from spanmarker_core.data.records import BadRecord
 from spanmarker_core.errors import CoreError
@@ -26,20 +27,23 @@ def read_parquet(source: Source, options: ReadOptions) -> Iterator[AnnotatedDocu
 
     Raises:
         CoreError: `data.bad_dataset`, `data.scheme_needed`.
+        OSError: the storage failed.
     """
     try:
         with source.open(source.path) as opened, pq.ParquetFile(opened) as file:
             schema = file.schema_arrow
             form = _form(source.path, schema, options)
-            wanted = {"tokens", TAGS, "entities", "document_id", "sentence_id"}
-            wanted |= {options.id_column or DEFAULT_ID, options.text_column}
-            columns = [name for name in schema.names if name in wanted]
+            needed = {"tokens", TAGS, "entities", "document_id", "sentence_id"}
+            needed |= {options.id_column or DEFAULT_ID, options.text_column}
+            columns = [name for name in schema.names if name in needed]
             names = _class_names(schema) if form == "tags" else None
             rows = enumerate(
                 row for batch in file.iter_batches(_BATCH_ROWS, columns=columns) for row in batch.to_pylist()
             )
             yield from documents_of(rows, form, source, options, BadRow, names)
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if is_storage_error(error):
+            raise
         raise CoreError("data.bad_dataset", path=source.path, problem=f"it can't be read ({error})") from error
 
 

@@ -55,7 +55,8 @@ def form_of(record: Any, options: ReadOptions) -> str | None:
         return "prodigy"
     if "label" in record or "labels" in record:
         return "doccano"
-    if isinstance(record.get("entities"), list) and any("start_offset" in entity for entity in record["entities"]):
+    entities = record.get("entities")
+    if isinstance(entities, list) and any(isinstance(each, dict) and "start_offset" in each for each in entities):
         return "doccano"
     return "documents" if "entities" in record else None
 
@@ -108,7 +109,7 @@ def documents_of(
         if form == "tags":
             check_keys(record, ("tokens", TAGS), "the record")
             words = check_words(record["tokens"])
-            tags = [_tag(tag, names) for tag in _list(record[TAGS], TAGS)]
+            tags = [_tag(tag, names) for tag in list_in(record[TAGS], TAGS)]
             if len(tags) != len(words):
                 raise RecordProblem(f"it has {len(words)} tokens and {len(tags)} tags")
             return Sentence(*_sentence_ids(record, made_id, order), words, read_tags(tags, str(scheme)))
@@ -117,7 +118,7 @@ def documents_of(
             words = check_words(record["tokenized_text"])
             entities = [
                 check_annotation(start, end + 1 if type(end) is int else end, label)
-                for start, end, label in (_items(entity, 3) for entity in _list(record["ner"], "ner"))
+                for start, end, label in (_items(entity, 3) for entity in list_in(record["ner"], "ner"))
             ]
             distinct = sorted(set(entities))
             return check_entities(Sentence(made_id, 0, words, distinct))
@@ -164,7 +165,7 @@ def _text_document(record: Any, form: str, made_id: str, options: ReadOptions) -
     elif form == "prodigy":
         found = _named(record.get("spans"), "spans", "start", "end")
     elif "label" in record or "labels" in record:
-        labels = _list(record.get("label", record.get("labels")), "label")
+        labels = list_in(record.get("label", record.get("labels")), "label")
         found = [(*_items(entity, 3), None) for entity in labels]
     else:
         found = _named(record.get("entities"), "entities", "start_offset", "end_offset")
@@ -173,7 +174,7 @@ def _text_document(record: Any, form: str, made_id: str, options: ReadOptions) -
 
 def _named(value: Any, what: str, start: str, end: str) -> list[tuple[Any, Any, Any, float | None]]:
     entities = []
-    for index, entity in enumerate(_list(value, what)):
+    for index, entity in enumerate(list_in(value, what)):
         check_keys(entity, (start, end, "label"), f"entity {index}")
         score = entity.get("score")
         if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
@@ -182,8 +183,16 @@ def _named(value: Any, what: str, start: str, end: str) -> list[tuple[Any, Any, 
     return entities
 
 
-def _list(value: Any, what: str) -> list[Any]:
-    """Return a list; null means an empty one."""
+def list_in(value: Any, what: str) -> list[Any]:
+    """Return a list; null stands for an empty one.
+
+    Args:
+        value: the value that should be a list.
+        what: name of the value, for the message.
+
+    Raises:
+        RecordProblem: it is neither.
+    """
     if value is not None and not isinstance(value, list):
         raise RecordProblem(f"{what} is {type(value).__name__}, not a list")
     return value or []

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
+from spanmarker_core.data.jsonl import LINE_ENDINGS
 from spanmarker_core.data.records import BadRecord
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats import (
@@ -35,8 +36,7 @@ class Format:
         endings: endings of its files, the usual one first.
         one_file_per_document: whether each document has files of its own.
         folder: whether it consists of several files: its writer gets an `Opener` instead of a file.
-        nested: whether entities may nest.
-        overlapping: whether entities may cross.
+        nested: whether entities may share words or characters, so that they nest or cross.
         needs_words: whether it holds words instead of a text; others get the text exactly.
         reader: yields the documents of a source, and a `BadRecord` for each invalid one.
         writer: writes documents that have gone through `fitting_documents`; None if the format is only read.
@@ -48,15 +48,14 @@ class Format:
     reader: Reader
     writer: Callable[[Iterable[AnnotatedDocument], Any, WriteOptions], None] | None
     nested: bool = True
-    overlapping: bool = True
     needs_words: bool = False
     one_file_per_document: bool = False
     folder: bool = False
     extra: str | None = None
 
 
-_LINES, _ARRAY = (".jsonl", ".ndjson", ".json"), (".json", ".jsonl")
-_FLAT: dict[str, Any] = {"nested": False, "overlapping": False, "needs_words": True}
+_LINES, _ARRAY = (*LINE_ENDINGS, ".json"), (".json", ".jsonl")
+_FLAT: dict[str, Any] = {"nested": False, "needs_words": True}
 _FILES: dict[str, Any] = {"one_file_per_document": True, "folder": True}
 
 FORMATS: dict[str, Format] = {
@@ -155,7 +154,7 @@ def write_documents(
     fitting = fitting_documents(
         documents,
         name=name,
-        flat=not found.overlapping,
+        flat=not found.nested,
         needs_words=found.needs_words,
         flatten=options.flatten,
         language=options.language,

@@ -16,8 +16,11 @@ from spanmarker_core.formats.brat import DISCONTINUOUS_REMEDY, read_text
 from spanmarker_core.formats.document import AnnotatedDocument, AnnotatedEntity, BadRow, checked_document
 from spanmarker_core.formats.folders import FileNames, Opener, beside, document_id_of
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
+from spanmarker_core.formats.records import list_in
 
 _CONTEXT = "http://www.w3.org/ns/anno.jsonld"
+#: Characters that the name of a file in the same folder cannot have.
+_NOT_IN_NAMES = frozenset("/\\\0")
 #: Characters before and after an entity by which it can be found again if the text changes.
 _AROUND = 32
 
@@ -33,16 +36,14 @@ def read_web_annotations(source: Source, options: ReadOptions) -> Iterator[Annot
         CoreError: `data.not_found`, `data.bad_record`.
     """
     try:
-        page = parse_object(read_text(source, source.path).removeprefix("\ufeff"))
-        if isinstance(page, dict):
-            page = page.get("items", page.get("first", {}).get("items", [page]) if "first" in page else [page])
-        annotations = [_annotation(item, number) for number, item in enumerate(page if isinstance(page, list) else [])]
+        items = _items(parse_object(read_text(source, source.path).removeprefix("\ufeff")))
+        annotations = [_annotation(item, number) for number, item in enumerate(items)]
         targets = {target for target, _ in annotations}
         if len(targets) > 1:
             raise RecordProblem(f"its annotations are about {len(targets)} texts: write one file per text")
         target = next(iter(targets), None)
-        if target is not None and ("/" in target or "\\" in target):
-            raise RecordProblem(f"its text {target} is not a file in its folder")
+        if target is not None and _NOT_IN_NAMES & set(target):
+            raise RecordProblem(f"its text {target!r} is not a file in its folder")
         folder, compression = source.path[: source.path.rfind("/") + 1], uncompressed_name(source.path)[1]
         named = folder + (target or "") + (compression and f".{compression}")
         text = read_text(source, named if target else beside(source.path, ".txt"))
@@ -57,6 +58,16 @@ def read_web_annotations(source: Source, options: ReadOptions) -> Iterator[Annot
         yield checked_document(document_id_of(source), text, entities)
     except RecordProblem as error:
         yield BadRow(0, str(error))
+
+
+def _items(page: Any) -> list[Any]:
+    """Return the annotations of a page, of a collection with its first page, of a list, or the only one."""
+    if isinstance(page, dict) and "items" not in page and "first" in page:
+        page = page["first"]
+        check_keys(page, ("items",), "the first page")
+    if isinstance(page, dict):
+        page = page.get("items", [page])
+    return list_in(page, "the annotations")
 
 
 def _annotation(item: Any, number: int) -> tuple[str | None, tuple[list[tuple[Any, Any]], Any]]:
@@ -101,7 +112,8 @@ def write_web_annotations(documents: Iterable[AnnotatedDocument], open: Opener, 
             "id": f"{quote(name)}.jsonld",
             "type": "AnnotationPage",
             "items": [
-                _item(document.text, entity, quote(name), number) for number, entity in enumerate(document.entities)
+                _annotation_of(document.text, entity, quote(name), number)
+                for number, entity in enumerate(document.entities)
             ],
         }
         for ending, content in ((".txt", document.text), (".jsonld", json.dumps(page, ensure_ascii=False, indent=1))):
@@ -109,7 +121,7 @@ def write_web_annotations(documents: Iterable[AnnotatedDocument], open: Opener, 
                 file.write(content.encode())
 
 
-def _item(text: str, entity: AnnotatedEntity, name: str, number: int) -> dict[str, Any]:
+def _annotation_of(text: str, entity: AnnotatedEntity, name: str, number: int) -> dict[str, Any]:
     start, end = entity.char_start, entity.char_end
     return {
         "id": f"{name}.jsonld#{number}",

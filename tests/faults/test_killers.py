@@ -37,7 +37,7 @@ def assert_only_these_are_rejected(out, clean, expected):
     assert {row["code"] for row in found["rejects"]} == {"ends_process"}
     assert len(found["documents"]) == len(GOOD) + len(found["rejects"])
     named = {row["document_id"] for row in clean["documents"]}
-    assert_same_annotations(found["annotations"], clean["annotations"])
+    assert_same_annotations(found["annotations"], clean["annotations"], places=False)
     tagged = {row["document_id"] for row in found["documents"] if row["status"] != "rejected"}
     assert tagged == named
 

@@ -126,6 +126,7 @@ def document(document_id: str | None, source: str, row: int | None, n_characters
     """Return a row of documents."""
     numbers = dict.fromkeys(("n_sentences", "n_words", "n_long_words", "n_windows", "n_entities"), 1)
     first = {"document_id": document_id, "source": source, "source_row": row, "status": "tagged"}
+    first |= {"language": "en", "language_from": "option"}
     return {**first, **numbers, "n_characters": n_characters, **more}
 
 
@@ -155,6 +156,8 @@ def big_output(output: Path, rows: int, shards: int, *, per_document: int = 20, 
                 "status": pa.array(["tagged"] * n_documents),
                 "n_characters": np.full(n_documents, length),
                 **{name: np.full(n_documents, per_document, np.int32) for name in _NUMBERS},
+                "language": pa.array(["en"] * n_documents),
+                "language_from": pa.array(["option"] * n_documents),
             }
         )
         add_shard(output, "big", annotations, documents, number=number, source=str(source))

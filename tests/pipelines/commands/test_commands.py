@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipelines.commands.printed import print_markdown
+from pipelines.report.printed import print_markdown
 from spanmarker_core.bundle.files import POINTER_PROBLEM
 from spanmarker_core.errors import CoreWarning
 from tests.support.jobs import spanmarker
@@ -159,7 +159,7 @@ def test_train_reports_every_error_of_its_job(tmp_path):
     done = spanmarker("train", "--train", "x", "--epochs", 0, "--context", "corpus", "--output", tmp_path / "b")
     assert done.returncode == 1
     for name in ("dev", "encoder", "epochs", "context"):
-        assert f"  {name}: " in done.stderr
+        assert f"  --{name}: " in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -115,6 +115,10 @@ def test_a_changed_or_missing_source_is_refused_or_counted(own, tmp_path):
     assert found == {name: wanted[name] for name in found}
     missing, rejected = sum(record["missing_documents"].values()), record["rejected_documents"]
     assert 0 < len(found) == len(rows(own.output, "documents")) - missing - rejected
+    gone = next(name for name in wanted if name not in found)
+    export(own.output, "jsonl", tmp_path / "one", "--skip-missing", "--document", gone)
+    missing_documents = json.loads((tmp_path / "one" / RECORD).read_text())["missing_documents"]
+    assert sum(missing_documents.values()) == 1
 
 
 def test_rows_that_do_not_agree_with_the_text_are_refused(own, tmp_path):
@@ -149,7 +153,7 @@ def test_stores(nested, tmp_path, to, one_file):
         for force in ([], ["--force"]):
             printed = export(nested.output, to, root, *more, *force)
             assert "documents with" in printed, printed
-        assert export(nested.output, to, root, *more) == "output.would_replace"
+        assert export(nested.output, to, root, *more) == "export.exists"
         for name, content in wanted.items():
             with open_input(f"{root}/{name}".rstrip("/")) as file:
                 assert file.read() == content
@@ -160,7 +164,7 @@ def test_only_a_previous_export_is_replaced(flat, tmp_path, one_file):
     target, more = tmp_path / "x", ["--one-file"] * one_file
     export(flat.output, "brat", target, *more, "--limit", 3)
     before = files_in(target)
-    assert export(flat.output, "brat", target, *more) == "output.would_replace"
+    assert export(flat.output, "brat", target, *more) == "export.exists"
     mine = target / "notes.md"
     mine.write_text("mine")
     assert export(flat.output, "brat", target, *more, "--force") == "output.would_replace"
@@ -174,8 +178,10 @@ def test_only_a_previous_export_is_replaced(flat, tmp_path, one_file):
     for folder in (tmp_path / "mine", tmp_path / "empty"):
         folder.mkdir()
     (tmp_path / "mine" / "a.txt").write_text("mine")
-    for force in ([], ["--force"]):
-        assert export(flat.output, "brat", tmp_path / "mine", *more, *force) == "output.would_replace"
+    (tmp_path / "file").write_text("mine")
+    assert export(flat.output, "brat", tmp_path / "mine", *more) == "export.exists"
+    for name in ("mine", "file"):
+        assert export(flat.output, "brat", tmp_path / name, *more, "--force") == "output.would_replace"
     assert files_in(tmp_path / "mine") == {"a.txt": b"mine"}
     assert "documents with" in export(flat.output, "brat", tmp_path / "empty", *more)
 
@@ -184,11 +190,20 @@ def test_only_a_file_of_the_format_is_replaced(flat, tmp_path):
     for to in ("jsonl", "conllu", "spacy", "label-studio", "gliner", "prodigy", "doccano", "sentences", "conll"):
         target = tmp_path / to
         export(flat.output, to, target, "--one-file", "--limit", 1)
-        assert export(flat.output, to, target, "--one-file") == "output.would_replace"
+        assert export(flat.output, to, target, "--one-file") == "export.exists"
         assert "documents with" in export(flat.output, to, target, "--one-file", "--force")
         target.write_text('{"id": "mine", "text": "x"}\n')
         assert export(flat.output, to, target, "--one-file", "--force") == "output.would_replace"
         assert target.read_text() == '{"id": "mine", "text": "x"}\n'
+
+
+def test_a_task_in_which_nothing_was_found_is_a_prediction(flat, tmp_path):
+    """Label Studio counts a task with an annotation, even an empty one, as done."""
+    export(flat.output, "label-studio", tmp_path / "x", "--one-file", "--min-score", 1)
+    tasks = json.loads((tmp_path / "x").read_text())
+    assert [task["predictions"] for task in tasks] == [[{"result": []}]] * len(tasks)
+    assert len(tasks) > 1
+    assert not any("annotations" in task for task in tasks)
 
 
 def test_what_an_interrupted_export_left_is_replaced(nested, flat, tmp_path):
@@ -197,7 +212,7 @@ def test_what_an_interrupted_export_left_is_replaced(nested, flat, tmp_path):
     record = json.loads(complete[RECORD])
     (tmp_path / "x" / RECORD).write_text(json.dumps(record | {"finished": False}))
     (tmp_path / "x" / ".a-00000-0123456789abcdef.jsonl.1234abcd.scratch").write_text("{")
-    assert export(flat.output, "jsonl", tmp_path / "x") == "output.would_replace"
+    assert export(flat.output, "jsonl", tmp_path / "x") == "export.exists"
     export(flat.output, "jsonl", tmp_path / "x", "--force")
     assert files_in(tmp_path / "x") == complete
 

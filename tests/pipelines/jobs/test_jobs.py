@@ -22,7 +22,7 @@ def test_all_problems_are_reported_at_once():
         read_job(TagJob, None, {"output": "o", "workers": 0, "threshold": 1.5, "engine": "spark", "nonsense": 1})
     message = str(caught.value)
     assert caught.value.code == "job.invalid"
-    for name in ("samples", "workers", "threshold", "engine", "nonsense"):
+    for name in ("--samples", "--workers", "--threshold", "--engine", "--nonsense"):
         assert f"\n  {name}: " in message
     assert "local" in message  # the remedy names what there is
 
@@ -32,6 +32,21 @@ def test_job_file_and_options_that_win(tmp_path):
     path.write_text('input = "a.parquet"\noutput = "out"\nworkers = 2\nlanguage = "de"\n')
     job = read_job(TagJob, str(path), {"workers": 3, "language": None, "input": []})
     assert (job.input, job.output, job.workers, job.language) == (["a.parquet"], "out", 3, "de")
+
+
+def test_problems_name_what_the_user_wrote(tmp_path):
+    path = tmp_path / "tag.toml"
+    path.write_text('input = "a.parquet"\nkeep_columns_in = "rows"\nsentence_breaks = "line"\nwrite_sentences = "x"\n')
+    with pytest.raises(PipelineError) as caught:
+        read_job(TagJob, str(path), {"sentence_breaks": "lines?", "max_shard_bytes": 0, "decoder": None})
+    named = [line.partition(":")[0] for line in caught.value.values["problems"].splitlines()]
+    assert sorted(named) == [
+        "  --max-shard-bytes",
+        "  --sentence-breaks",
+        "  keep_columns_in",
+        "  output",
+        "  write_sentences",
+    ]
 
 
 @pytest.mark.parametrize("content", [None, "input = ["])
@@ -73,7 +88,7 @@ def test_a_gate_in_effect_is_part_of_the_identity(tmp_path):
 
 @pytest.mark.parametrize("change", [{"gate": "yes"}, {"dtype": "float16"}])
 def test_choices_are_closed(change):
-    with pytest.raises(PipelineError, match=rf"job.invalid.*\n  {next(iter(change))}: "):
+    with pytest.raises(PipelineError, match=rf"job.invalid.*\n  --{next(iter(change))}: "):
         read_job(TagJob, None, {"input": ["x"], "output": "o", **change})
 
 
@@ -92,8 +107,8 @@ def test_a_training_job_hands_its_speed_options_on():
     [
         ({"gate_weight": 0.3, "gate_share": 0.1}, "gate_share, gate_weight requires gate"),
         ({"gate": False, "gate_share": 0.1}, "gate_share requires gate"),
-        ({"gate": True, "gate_weight": 0}, "gate_weight: "),
-        ({"gate": True, "gate_weight": 1}, "gate_weight: "),
+        ({"gate": True, "gate_weight": 0}, "--gate-weight: "),
+        ({"gate": True, "gate_weight": 1}, "--gate-weight: "),
     ],
 )
 def test_options_of_a_gate_need_one_and_train_both_parts(options, says):

@@ -32,11 +32,11 @@ def test_a_job_hands_on_how_steps_are_made():
     ("options", "says"),
     [
         ({"batch_size": 8, "batch_tokens": 900}, "the size of a step"),
-        ({"report_to": ["nowhere"]}, "report_to: nowhere is not an integration of transformers"),
-        ({"report_to": ["neptune"]}, "report_to: neptune is not installed: install its package"),
-        ({"precision": "int8"}, "precision: "),
-        ({"accumulation": 0}, "accumulation: "),
-        ({"save_steps": 0}, "save_steps: "),
+        ({"report_to": ["nowhere"]}, "--report-to: nowhere is not an integration of transformers"),
+        ({"report_to": ["neptune"]}, "--report-to: neptune is not installed: install its package"),
+        ({"precision": "int8"}, "--precision: "),
+        ({"accumulation": 0}, "--accumulation: "),
+        ({"save_steps": 0}, "--save-steps: "),
     ],
 )
 def test_options_that_cannot_be(options, says):

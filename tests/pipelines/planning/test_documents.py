@@ -209,7 +209,7 @@ def test_what_is_no_file_is_rejected_beside_good_ones_and_refused_alone(tmp_path
         f"{tmp_path}/pipe.jsonl (a pipe, a socket or a device)",
         f"{tmp_path}/pipe.txt (a pipe, a socket or a device)",
     ]
-    with pytest.raises(PipelineError, match=r"input.not_a_file"):  # an empty folder beside a good file, too
+    with pytest.raises(PipelineError, match=r"input.empty_folder"):  # an empty folder beside a good file, too
         shards(tmp_path / "a.jsonl", tmp_path / "sub")
 
 

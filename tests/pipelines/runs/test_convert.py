@@ -76,6 +76,10 @@ def test_several_inputs_and_made_ids(monkeypatch, tmp_path):
     assert run(monkeypatch, "convert", tmp_path / "in", "--to", "jsonl", "--output", tmp_path / "out.jsonl") == 0
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [each["id"] for each in found] == ["one/x-0", "one/x-1", "two/x-0", "two/x-1"]
+    inputs = [tmp_path / "in" / folder / "x.jsonl" for folder in ("one", "two")]
+    assert run(monkeypatch, "convert", *inputs, "--to", "jsonl", "--output", tmp_path / "files.jsonl") == 0
+    found = [json.loads(line) for line in (tmp_path / "files.jsonl").read_text().splitlines()]
+    assert [each["id"] for each in found] == ["x-0", "x-1", "x~2-0", "x~2-1"]
 
 
 def test_brat_folders_do_not_hold_their_texts_twice(monkeypatch, tmp_path, source):
@@ -269,7 +273,7 @@ def test_an_unreadable_input_is_not_called_an_unwritable_output(monkeypatch, tmp
     def fail(path):
         raise PermissionError(13, "no", path)
 
-    monkeypatch.setattr("pipelines.runs.convert.open_input", fail)
+    monkeypatch.setattr("pipelines.stages.read_annotated.open_input", fail)
     assert run(monkeypatch, "convert", source, "--to", "jsonl", "--output", tmp_path / "out.jsonl") == 3
     assert "[input.not_readable]" in capsys.readouterr().err
 

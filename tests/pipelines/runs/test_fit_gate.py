@@ -136,7 +136,7 @@ def test_fit_refuses_a_gate_that_was_trained_with_its_model(tmp_path):
 def test_fit_reports_every_error_of_its_job(tmp_path):
     done = spanmarker("gate", "fit", "--model", "x", "--target-recall", 2)
     assert done.returncode == 1
-    for name in ("corpus", "output", "target_recall"):
+    for name in ("--corpus", "--output", "--target-recall"):
         assert f"  {name}: " in done.stderr
 
 

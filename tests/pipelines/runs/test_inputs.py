@@ -5,7 +5,10 @@ import json
 import subprocess
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from pipelines.errors import PipelineError
 from tests.support.jobs import assert_same_annotations, documents, prepare, rows, spanmarker, tag, write_jsonl
@@ -124,3 +127,22 @@ def test_a_printed_array_that_is_named_jsonl_is_read(tmp_path, tiny_bundle):
     (reject,) = rows(tmp_path / "out", "rejects")
     assert (reject["code"], reject["source"]) == ("unreadable_file", f"{folder}/gone.jsonl")
     assert tag([folder], tmp_path / "out", tiny_bundle, format="jsonl").startswith("Nothing to do")
+
+
+def test_documents_of_a_file_without_the_columns_are_counted_as_rejected(tmp_path, tiny_bundle):
+    records = [{"id": "a", "body": "x"}, {"id": "b", "body": "y"}, {"id": "c", "body": "z"}]
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    write_jsonl(inputs / "fits.jsonl", documents(2))
+    pq.write_table(pa.Table.from_pylist(records), inputs / "a.parquet")
+    feather.write_feather(pa.Table.from_pylist(records), inputs / "b.arrow")
+    (inputs / "c.csv").write_text("id,body\n1,x\n2,y\n3,z\n")
+    (inputs / "d.json").write_text(json.dumps(records))
+    write_jsonl(inputs / "e.jsonl", records)
+    (inputs / "f.jsonl.gz").write_bytes(gzip.compress((inputs / "e.jsonl").read_bytes()))
+    tag([inputs], tmp_path / "out", tiny_bundle)
+    rejects = {row["source"].rpartition("/")[2]: row for row in rows(tmp_path / "out", "rejects")}
+    assert sorted(rejects) == ["a.parquet", "b.arrow", "c.csv", "d.json", "e.jsonl", "f.jsonl.gz"]
+    assert {(row["code"], row["n_documents"]) for row in rejects.values()} == {("unreadable_file", 3)}
+    counts = json.loads((tmp_path / "out" / "report.json").read_text())["output"]["counts"]
+    assert (counts["documents"], counts["tagged"], counts["rejected"], counts["unreadable"]) == (20, 2, 18, 0)

@@ -83,6 +83,16 @@ def test_staged_rows_are_the_fused_ones(tmp_path, tiny_bundle, corpus):
         assert tag(inputs, out / "staged", tiny_bundle, **keep, **job).startswith("Nothing to do")
 
 
+def test_damaged_samples_with_kept_columns_are_named(tmp_path, tiny_bundle):
+    write_jsonl(tmp_path / "a.jsonl", [{"id": "1", "text": "x", "n": 1}])
+    prepare([tmp_path / "a.jsonl"], tmp_path / "samples", tiny_bundle, keep_columns=["n"])
+    (path,) = (tmp_path / "samples" / "inputs").iterdir()
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(PipelineError) as caught:
+        tag([], tmp_path / "out", tiny_bundle, samples=str(tmp_path / "samples"))
+    assert (caught.value.code, caught.value.values["path"]) == ("samples.damaged", str(path))
+
+
 def test_equal_ids_of_two_files_are_told_apart(tmp_path, tiny_bundle):
     paths = [write_jsonl(tmp_path / f"{name}.jsonl", [{"id": 1, "text": "Obama flew to Paris."}]) for name in "ab"]
     tag(paths, tmp_path / "out", tiny_bundle, threshold=0)
@@ -122,6 +132,21 @@ def test_json_values_have_one_type_or_are_json_text(tmp_path, tiny_bundle):
         "keep.f": "double",
         "keep.mixed": "json",
     }
+
+
+def test_partitions_take_the_type_of_the_column_in_other_files(tmp_path, tiny_bundle):
+    day = datetime.date(2024, 2, 29)
+    folder = tmp_path / "in"
+    write_parquet(folder / "a.parquet", [{"id": "a", "text": "x", "day": day, "n": 1}])
+    write_parquet(folder / "day=2024-02-29" / "n=2" / "b.parquet", [{"id": "b", "text": "x"}])
+    write_jsonl(folder / "day=2024-02-29" / "n=x" / "c.jsonl", [{"id": "c", "text": "x"}])
+    write_parquet(folder / "n=x" / "d.parquet", [{"id": "d", "text": "x"}])
+    (folder / "n=x" / "e.txt").write_text("x")
+    tag([folder], tmp_path / "out", tiny_bundle, keep_columns=["day", "n"])
+    documents = rows(tmp_path / "out", "documents")
+    kept = {row["document_id"]: (row["day"], row["n"]) for row in documents if row["status"] != "rejected"}
+    assert kept == {"a": (day, 1), "b": (day, 2)}
+    assert [row["code"] for row in rows(tmp_path / "out", "rejects")] == ["kept_type"] * 3
 
 
 def test_nested_types_of_nulls_take_the_types_of_other_files(tmp_path, tiny_bundle):
@@ -184,7 +209,6 @@ def test_types_are_fixed_by_the_first_run(tmp_path, tiny_bundle):
 @pytest.mark.parametrize(
     ("keep", "code"),
     [
-        ("lnag", "input.no_kept_column"),
         ("all", "input.kept_names"),
         ("source", "input.kept_names"),
         ("lang=Status", "input.kept_names"),
@@ -196,6 +220,17 @@ def test_columns_that_can_not_be_kept_are_refused(tmp_path, tiny_bundle, keep, c
     with pytest.raises(PipelineError) as caught:
         tag([path], tmp_path / "out", tiny_bundle, keep_columns=[keep])
     assert caught.value.code == code
+
+
+def test_a_missing_column_is_refused_with_those_that_there_are(tmp_path, tiny_bundle):
+    path = write_jsonl(tmp_path / "year=2024" / "a.jsonl", [{"id": "a", "text": "x", "lang": "de"}])
+    with pytest.raises(PipelineError) as caught:
+        tag([path], tmp_path / "out", tiny_bundle, keep_columns=["lnag", "year"])
+    assert caught.value.code == "input.no_kept_column"
+    assert (caught.value.values["columns"], caught.value.values["known"]) == (
+        "'lnag' (did you mean 'lang'?)",
+        "id, text, lang, year",
+    )
 
 
 def test_a_clash_is_resolved_as_the_message_says(tmp_path, tiny_bundle):

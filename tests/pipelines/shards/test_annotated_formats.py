@@ -121,6 +121,55 @@ def test_our_own_records_may_be_in_other_files(encoder, tmp_path):
     assert caught.value.code == "input.bad_annotated"
 
 
+def test_a_bad_sentence_is_not_counted_as_a_document(encoder, tmp_path):
+    words = ["\t".join(["1", word, *"_" * 7, f"NER={tag}\n"]) for word, tag in (("paris", "B-LOC"), ("the", "X"))]
+    (tmp_path / "a.conllu").write_text("\n".join(["# newdoc id = a\n" + words[0], *words]))
+    prepare([tmp_path / "a.conllu"], tmp_path / "out", encoder, scheme="IOB2")
+    assert [row["n_documents"] for row in rows(tmp_path / "out", "rejects")] == [0]
+    documents = [(row["document_id"], row["n_sentences"]) for row in rows(tmp_path / "out", "documents")]
+    assert documents == [("a", 2)]
+
+
+def test_entities_of_several_parts_are_left_out_with_a_reject(encoder, tmp_path):
+    (tmp_path / "x.ann").write_text("T1\tLOC 0 5;9 14\tparis paris\nT2\tLOC 9 14\tparis\n")
+    (tmp_path / "x.txt").write_text("paris of paris")
+    prepare([tmp_path / "x.ann"], tmp_path / "out", encoder)
+    (reject,) = rows(tmp_path / "out", "rejects")
+    assert (reject["code"], reject["n_documents"]) == ("discontinuous", 0)
+    assert [row["status"] for row in rows(tmp_path / "out", "documents")] == ["prepared"]
+
+
+@pytest.mark.parametrize("compression", ["gz", "bz2"])
+@pytest.mark.parametrize(("name", "scheme"), [("a.conll", "BIO"), ("a.jsonl", None)])
+def test_compressed_files_are_read_as_the_plain_ones(encoder, tmp_path, compression, name, scheme):
+    entities = [{"start": 0, "end": end, "label": "LOC"} for end in (3, 5)]
+    records = [{"id": "a", "text": "paris", "entities": [entity]} for entity in entities]
+    records += [{"id": "b", "text": "paris", "entities": entities[1:]}, {"id": "c", "text": "the", "entities": [1]}]
+    content = "paris\tB-LOC\n\nthe\tX\n\nof\tO\n" if scheme else "\n".join(map(json.dumps, records))
+    (tmp_path / name).write_text(content)
+    (tmp_path / f"{name}.{compression}").write_bytes({"gz": gzip, "bz2": bz2}[compression].compress(content.encode()))
+    found = []
+    for path in (tmp_path / name, tmp_path / f"{name}.{compression}"):
+        output = tmp_path / f"out{path.suffix}"
+        prepare([path], output, encoder, scheme=scheme)
+        documents = [(row["document_id"], row["status"], row["source_row"]) for row in rows(output, "documents")]
+        rejects = [(row["code"], row["source_row"], row["n_documents"], row["raw"]) for row in rows(output, "rejects")]
+        problems = [{**row, "source": ""} for row in rows(output, "gold_problems")]
+        found.append((documents, rejects, problems))
+    assert found[0] == found[1]
+    assert found[0][1]
+
+
+@pytest.mark.parametrize("name", ["a.conll", "a.conll.gz"])
+def test_damage_of_conll_keeps_the_sentences_before_it(encoder, tmp_path, name):
+    content = ("# comment\n" + "".join(f"w{number}\tO\n\n" for number in range(50))).encode("utf-16")
+    (tmp_path / name).write_bytes(gzip.compress(content)[:-8] if name.endswith("gz") else content + b"x")
+    prepare([tmp_path / name], tmp_path / "out", encoder, scheme="BIO")
+    (reject,) = rows(tmp_path / "out", "rejects")
+    assert (reject["code"], reject["n_documents"]) == ("damaged_file", 0)
+    assert len(rows(tmp_path / "out", "documents")) == 50
+
+
 @pytest.mark.parametrize(
     ("name", "content", "code"),
     [

@@ -277,6 +277,11 @@ def test_rows_of_csv_that_are_not_rows_are_rejects(tmp_path, monkeypatch):
     assert everything(tmp_path / "a.csv") == ([("b", "y" * 900)], [(0, "too_large", 1)])
 
 
+def test_a_row_is_not_taken_for_a_header_that_can_not_be_read(tmp_path):
+    (tmp_path / "a.csv").write_text('id,"te"xt\nid,text\na,x\n')
+    assert everything(tmp_path / "a.csv") == ([], [(0, "broken_csv", 0)])
+
+
 @pytest.mark.parametrize(
     ("header", "row"),
     [

@@ -79,7 +79,7 @@ def test_a_job_with_a_key_that_does_not_exist_is_seen(tmp_path):
             ["tag", "--input", "a", "--output", "b", "--", "--runner=FlinkRunner"],
             "beam_options applies to engine 'beam'",
         ),
-        (["tag", "--input", "a", "--samples", "b", "--output", "c"], "either input or samples"),
+        (["tag", "--input", "a", "--samples", "b", "--output", "c"], "--samples"),
         (["tag", "--job", "infra/none.toml"], "[job.unreadable]"),
         (["status"], ""),
         (["gate", "fitt", "x"], "no command 'fitt'"),

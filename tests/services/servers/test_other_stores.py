@@ -203,6 +203,7 @@ def test_a_job_reads_and_writes_there(bucket, options, tmp_path, tiny_bundle):
             (tmp_path / "got" / table / name).write_bytes(read_all([f"{bucket}/out/{table}/{name}"])[0])
     found, expected = all_rows(tmp_path / "got"), all_rows(tmp_path / "out")
     for rows in (found, expected):
-        rows["documents"] = [row | {"source": ""} for row in rows["documents"]]
+        for table in ("annotations", "documents"):
+            rows[table] = [row | {"source": ""} for row in rows[table]]
     assert len(expected["documents"]) == 20
     assert_same_rows(found, expected)

@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pytest
@@ -60,3 +61,11 @@ def test_no_sentences(tmp_path, name, scheme):
     with pytest.raises(CoreError) as caught:
         list(read_annotated(tmp_path / name, scheme))
     assert caught.value.code == "data.empty"
+
+
+def test_compressed_sentences_keep_their_ids(tmp_path):
+    line = b'{"document_id": "d", "sentence_id": 7, "tokens": ["Ada"], "entities": []}'
+    (tmp_path / "a.jsonl").write_bytes(line)
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(line))
+    plain, packed = (list(read_annotated(tmp_path / name)) for name in ("a.jsonl", "b.jsonl.gz"))
+    assert plain == packed == [Sentence("d", 7, ["Ada"], [])]

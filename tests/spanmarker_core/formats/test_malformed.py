@@ -1,7 +1,10 @@
 """Malformed files are coded errors that name the file and the place; other dialects of a format are read."""
 
+import io
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spanmarker_core.errors import CoreError
@@ -95,6 +98,8 @@ CONLLU = "\t".join(["1", "Ada", *"_" * 7, "NER=B-PER"])
             ("data.bad_record", "line", 1),
         ),
         ("label-studio", '{"data": {"text": "a"}, "annotations": [1]}', ("data.bad_record", "line", 1)),
+        ("label-studio", '{"data": {"text": "a"}, "annotations": 1}', ("data.bad_record", "line", 1)),
+        ("label-studio", '{"data": {"text": "a"}, "annotations": [{"result": 1}]}', ("data.bad_record", "line", 1)),
         ("conll", "Ada\tB-PER\nmet\n", ("data.bad_record", "line", 2)),
         ("conllu", f"# text = x\n{CONLLU}\n2\tmet\n", ("data.bad_record", "line", 3)),
         ("conllu", f"{CONLLU}\n\n{CONLLU.replace('B-', 'I-')}\n", ("data.bad_record", "line", 3)),
@@ -109,6 +114,23 @@ def test_places(name, content, place):
         read(name, content)
     code, value, number = place
     assert (caught.value.code, caught.value.values["path"], caught.value.values[value]) == (code, "data.json", number)
+
+
+def test_long_values_of_several_lines():
+    text = "x" * 100_000
+    (document,) = read("jsonl", f'{{"id": "a",\n"text": "{text}",\n"entities": []}}')
+    assert document.text == text
+
+
+def test_a_damaged_page_of_parquet():
+    entities = [{"start": 0, "end": 3, "label": "PER"}]
+    file = io.BytesIO()
+    pq.write_table(pa.table({"text": [f"Ada {n}" for n in range(999)], "entities": [entities] * 999}), file)
+    content = bytearray(file.getvalue())
+    content[100:900] = b"Z" * 800
+    with pytest.raises(CoreError) as caught:
+        read("parquet", bytes(content))
+    assert (caught.value.code, caught.value.values["path"]) == ("data.bad_dataset", "data.json")
 
 
 @pytest.mark.parametrize(
@@ -146,6 +168,10 @@ def test_files_of_a_document_that_are_missing_or_not_text():
     [
         "{",
         "[1]",
+        "1",
+        '{"items": {}}',
+        '{"body":"X","target":{"source":"x%00","selector":{"type":"TextPositionSelector","start":0,"end":1}}}',
+        '{"first": "http://example.org/page"}',
         '{"items": [{"body": {"value": "X"}, "target": {"source": "../x.txt", "selector": []}}]}',
         '{"items": [{"body": {"value": "X"}, "target": {"source": "x.txt", "selector": {"type": "XPathSelector"}}}]}',
         '{"items": [{"body": [], "target": {"source": "x.txt"}}]}',
@@ -211,6 +237,7 @@ def test_other_dialects():
         ('{"text": "", "entities": []}', "jsonl"),
         ('\ufeff [\n{"text": "", "entities": []}]', "jsonl"),
         ('{"text": "", "entities": [{"start_offset": 0}]}', "doccano"),
+        ('{"text": "", "entities": [1]}', "jsonl"),
         ('{"text": "", "labels": []}', "doccano"),
         ('{"text": "", "spans": [], "tokens": []}', "prodigy"),
         ('{"tokens": [], "entities": []}', "sentences"),

@@ -1,4 +1,4 @@
-"""Markdown on the console, with tables that show every cell whole."""
+"""Plain lines and Markdown on the console, with tables that show every cell whole."""
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown, TableElement
@@ -27,6 +27,16 @@ def wide_console() -> Console:
     if not console.is_terminal:
         console.width = max(console.width, PIPE_WIDTH)
     return console
+
+
+def print_plain(console: Console, text: str) -> None:
+    """Print a text as it is: without markup, colours or line breaks of the console.
+
+    Args:
+        console: the console.
+        text: the text, of one or more lines.
+    """
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_markdown(console: Console, text: str) -> None:
