@@ -197,7 +197,8 @@ def _begun(page: bytes | Download) -> bytes | Download:
 
 
 async def _nothing() -> AsyncIterator[bytes]:
-    for part in ():
+    no_parts: tuple[bytes, ...] = ()
+    for part in no_parts:
         yield part
 
 

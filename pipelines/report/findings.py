@@ -1,4 +1,4 @@
-"""What the numbers of an evaluation mean, in sentences."""
+"""The meaning of the numbers of an evaluation, in sentences."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

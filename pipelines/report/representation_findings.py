@@ -1,4 +1,4 @@
-"""What the numbers of an analysis of representations mean, in sentences."""
+"""The meaning of the numbers of an analysis of representations, in sentences."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
