@@ -18,6 +18,8 @@ MAX_ENTITIES = 3000
 _BACK, _BACK_TO_SPACE = PART // 2, 200
 #: Maximum number of marks rendered together; the cost is quadratic.
 _MARKS = 60
+#: Maximum number of characters shown of a sentence.
+_SENTENCE = 600
 
 Row = dict[str, Any]
 
@@ -136,7 +138,7 @@ def in_sentence(text: str, entity: Row, language: str, tone: int) -> Markup:
     first, last = sentence_around(text, start, end, language)
     label = f"{entity['label']} {entity['score']:.2f}"
     mark = Mark(start - first, end - first, label, "entity", tone)
-    return highlighted(text[first:last], [mark], limit=320)
+    return highlighted(text[first:last], [mark], limit=_SENTENCE)
 
 
 def _mark(row: Row, low: int, high: int, tone_of: Callable[[str], int]) -> Mark:

@@ -17,7 +17,8 @@ _FIRST = (
 def _options() -> list[inspect.Parameter]:
     from pipelines.jobs.tag import TagJob
 
-    return options_of(TagJob, first=_FIRST, without={"beam_options"})
+    switches = {"examples": "--examples/--no-examples"}
+    return options_of(TagJob, first=_FIRST, without={"beam_options"}, named=switches)
 
 
 @with_options(_options)

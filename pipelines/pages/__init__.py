@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pipelines.pages.figures import counted, decimal, number, percent, seconds, size
-from pipelines.pages.text import path, shown
+from pipelines.pages.text import file_name, name, shown
 from spanmarker_core import charts
 
 #: Callers limit the length of the lists that they pass to templates, so that pages stay small.
@@ -27,7 +27,8 @@ _FILTERS = {
     "seconds": seconds,
     "size": size,
     "shown": shown,
-    "path": path,
+    "file_name": file_name,
+    "name": name,
     "meter": charts.meter,
 }
 

@@ -1,5 +1,6 @@
 """Safe markup for text of documents: it cannot inject markup, hide or reorder other content, or bloat the page."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +23,10 @@ TONES = 8
 _WORTH_CUTTING = 12
 #: Maximum numbers of code points of a label, and of a full text shown as the tooltip of a cut one.
 _LABEL, _TOOLTIP = 80, 1000
+#: Maximum number of code points by which a section of a text moves to begin and end between words.
+_TO_SPACE = 40
+#: Characters of names after which a line may break; browsers know about hyphens.
+_SEPARATOR = re.compile(r"(?<=[/_])(?=[^/_])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +63,30 @@ def shown(text: str | None, limit: int = 200) -> Markup:
     return _shown("" if text is None else text, limit, _visible)
 
 
-def path(text: str, limit: int = 80) -> Markup:
-    """Return a path or URL as safe markup that may wrap after slashes.
+def name(text: str, limit: int = 80) -> Markup:
+    """Return a path, URL, label or id as safe markup that may wrap after its separators.
+
+    Args:
+        text: the name.
+        limit: maximum number of code points, as for `shown`.
+
+    >>> print(name("lake/part_1"))
+    <bdi>lake/<wbr>part_<wbr>1</bdi>
+    """
+    return _shown(text, limit, _breakable)
+
+
+def file_name(text: str) -> Markup:
+    """Return the last part of a path or URL as safe markup, with the whole as its tooltip.
 
     Args:
         text: the path.
-        limit: maximum number of code points, as for `shown`.
 
-    >>> print(path("lake/part-1.jsonl"))
-    <bdi>lake/<wbr>part-1.jsonl</bdi>
+    >>> print(file_name("s3://lake/part-1"))
+    <bdi title="s3://lake/part-1">part-1</bdi>
     """
-    return _shown(text, limit, lambda part: Markup("/<wbr>").join(map(_visible, part.split("/"))))
+    last = text.rstrip("/").rpartition("/")[2] or text
+    return Markup('<bdi title="{}">{}</bdi>').format(_plain(text), _breakable(last[-_LABEL:]))
 
 
 def _shown(text: str, limit: int, visible: Callable[[str], Markup]) -> Markup:
@@ -93,7 +111,7 @@ def highlighted(text: str, marks: Sequence[Mark], limit: int = 400) -> Markup:
     <bdi><mark class="entity t0">Ann<b>PER</b></mark> in <mark class="missed t0">York<b>missed LOC</b></mark></bdi>
     """
     marks = sorted((each for each in marks if each.start < each.end), key=lambda each: (each.start, -each.end))
-    low, high = _window(len(text), marks, limit)
+    low, high = _window(text, marks, limit)
     inside = [each for each in marks if each.start < high and each.end > low]
     parts: list[Markup] = [Markup("… ")] if low else []
     open_marks: list[Mark] = []
@@ -121,10 +139,31 @@ def highlighted(text: str, marks: Sequence[Mark], limit: int = 400) -> Markup:
     return Markup("<bdi>{}</bdi>").format(Markup("").join(parts))
 
 
-def _window(length: int, marks: Sequence[Mark], limit: int) -> tuple[int, int]:
+def _window(text: str, marks: Sequence[Mark], limit: int) -> tuple[int, int]:
     first = marks[0].start if marks else 0
-    low = max(0, min(first - limit // 4, length - limit))
-    return low, min(length, low + limit)
+    low = max(0, min(first - limit // 4, len(text) - limit))
+    low, high = between_words(text, low, min(len(text), low + limit))
+    return min(low, first) if marks else low, high
+
+
+def between_words(text: str, low: int, high: int) -> tuple[int, int]:
+    """Return a section of a text a little shorter, so that it begins and ends between words.
+
+    Args:
+        text: the text.
+        low: first code point of the section.
+        high: code point after its last one.
+
+    >>> between_words("one two three", 1, 9), between_words("one two", 0, 7)
+    ((4, 7), (0, 7))
+    """
+    first, last = low, high
+    if low > 0 and (space := re.search(r"\s+", text[low - 1 : min(low + _TO_SPACE, high)])):
+        first += space.end() - 1
+    at = max(high - _TO_SPACE, low)
+    if high < len(text) and (space := re.search(r"\s+\S*\Z", text[at : high + 1])):
+        last = at + space.start()
+    return (first, last) if first < last else (low, high)
 
 
 def _begin(mark: Mark) -> Markup:
@@ -135,7 +174,7 @@ def _end(mark: Mark, *, whole: bool) -> Markup:
     label = mark.label
     if len(label) > _LABEL + _WORTH_CUTTING:
         label = "…".join(_ends(label, _LABEL))
-    return Markup("{}</mark>").format(Markup("<b>{}{}</b>").format(_SIGNS[mark.kind], _visible(label)) if whole else "")
+    return Markup("{}</mark>").format(Markup("<b>{}{}</b>").format(_SIGNS[mark.kind], _breakable(label)) if whole else "")
 
 
 def _ends(text: str, limit: int) -> tuple[str, str]:
@@ -151,6 +190,10 @@ def _plain(text: str) -> str:
 
 def _note(words: str) -> Markup:
     return Markup('<i class="u">{}</i>').format(words)
+
+
+def _breakable(text: str) -> Markup:
+    return Markup("<wbr>").join(map(_visible, filter(None, _SEPARATOR.split(text))))
 
 
 def _visible(text: str) -> Markup:

@@ -50,6 +50,8 @@ def report_page(values: Mapping[str, Any]) -> bytes:
         shard_tables=_shard_tables(output),
         work_words=describe_work(output["work"]),
         examples=_examples(output.get("sample"), tones),
+        no_examples=_no_examples(values),
+        texts=any(each["top"] for each in (output["found"] or {"labels": []})["labels"]),
         legend=tones.legend(),
         labels=_labels(values),
         scored_labels=bool((values.get("model") or {}).get("f1_by_label")),
@@ -68,20 +70,32 @@ def _examples(sample: Mapping[str, Any] | None, tones: LabelTones) -> list[tuple
     """Return the marked text of each example sentence, and the id of its document."""
     return [
         (
-            highlighted(
-                each["text"] + ("…" if each["cut"] else ""),
-                [
-                    Mark(
-                        mark["start"], mark["end"], f"{mark['label']} {mark['score']:.2f}", tone=tones.of(mark["label"])
-                    )
-                    for mark in each["marks"]
-                ],
-                limit=len(each["text"]) + 1,
+            Markup("{}{}{}").format(
+                "… " if each["cut_before"] else "", _marked(each, tones), " …" if each["cut_after"] else ""
             ),
             each["document_id"],
         )
         for each in (sample or {"sentences": []})["sentences"]
     ]
+
+
+def _marked(sentence: Mapping[str, Any], tones: LabelTones) -> Markup:
+    marks = [
+        Mark(mark["start"], mark["end"], f"{mark['label']} {mark['score']:.2f}", tone=tones.of(mark["label"]))
+        for mark in sentence["marks"]
+    ]
+    return highlighted(sentence["text"], marks, limit=len(sentence["text"]))
+
+
+def _no_examples(values: Mapping[str, Any]) -> str:
+    """Return a sentence that says why there are no examples; empty for outputs without entities."""
+    output = values["output"]
+    if output["found"] is None:
+        return ""
+    if not values["job"].get("examples", True):
+        return "Texts of documents are not shown, because the job has --no-examples."
+    reason = (output.get("sample") or {}).get("missing")
+    return f"No example sentences: {reason}." if reason else ""
 
 
 def _run_words(run: Mapping[str, Any]) -> str:
@@ -168,7 +182,7 @@ def _reject_rows(examples: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]
     ]
 
 
-def _label_rows(labels: Sequence[Mapping[str, Any]], scored: bool) -> list[tuple[Any, ...]]:
+def _label_rows(labels: Sequence[Mapping[str, Any]], scored: bool, texts: bool) -> list[tuple[Any, ...]]:
     return [
         (
             shown(label["label"], 80),
@@ -179,7 +193,7 @@ def _label_rows(labels: Sequence[Mapping[str, Any]], scored: bool) -> list[tuple
             *((percent(label["f1"]),) if scored else ()),
             decimal(label["mean_score"]),
             label["scores"],
-            label["top"],
+            *((label["top"],) if texts else ()),
         )
         for label in labels
     ]

@@ -12,7 +12,8 @@ from importlib.metadata import version
 from typing import Any
 
 from pipelines import CODE_VERSION
-from pipelines.jobs.base import CorpusJob, ShardJob
+from pipelines.jobs.base import ShardJob
+from pipelines.jobs.tag import TagJob
 from pipelines.output.digest_set import DigestSet, Sizes
 from pipelines.output.layout import tables_of
 from pipelines.output.manifest import committed_names, entry_rows, read_entries
@@ -57,7 +58,7 @@ class RunFacts:
         reasons: pending shards by the reason why they were processed.
         found: values of `describe_entities`; None if nothing is tagged.
         density: values of `SourceCounts.described`; None if nothing is tagged.
-        sample: values of `sample_sentences`; None if nothing is tagged.
+        sample: values of `sample_sentences`; None if nothing is tagged, or if the job shows no examples.
         model: values of `describe_model`; None if nothing is tagged or the model cannot be read.
     """
 
@@ -116,9 +117,9 @@ def describe_run(
     rows = Sizes.of(added())
     found = density = sample = model = None
     if ANNOTATIONS in tables_of(identity):
-        assert isinstance(job, CorpusJob)
-        found, names = _found(output, rows)
-        sample = sample_sentences(output, names, job.input or [], identity)
+        assert isinstance(job, TagJob)
+        found, names = _found(output, rows, texts=job.examples)
+        sample = sample_sentences(output, names, job.input, identity) if job.examples else None
         model = describe_model(job.model_path)
         density = sources.described(dev_density_of(job.model_path, identity), lambda: _sources(output))
     # For samples, the tagging run reports duplicates.
@@ -150,11 +151,12 @@ def describe_run(
     return report_values(facts, totals)
 
 
-def _found(output: str, rows: Sizes) -> tuple[dict[str, Any], list[str]]:
+def _found(output: str, rows: Sizes, *, texts: bool) -> tuple[dict[str, Any], list[str]]:
     """Return the entity statistics, and the names of the shards with annotations that they come from."""
     chosen = shards_to_look_at(rows)
     names = list(chosen.among(committed_names(output)))
-    described = describe_entities(count_entities(output, names), len(chosen), len(rows.names), int(rows.sizes.sum()))
+    counts = count_entities(output, names)
+    described = describe_entities(counts, len(chosen), len(rows.names), int(rows.sizes.sum()), texts=texts)
     empty = DigestSet(rows.names.keys[rows.sizes == 0])
     return described, list(empty.missing(names))
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from pipelines.output.digest_set import digests_of
 from pipelines.output.layout import table_path
+from pipelines.pages.text import between_words
 from pipelines.report.tables import table_batches
 from pipelines.stages.languages import AUTO, DEFAULT
 from pipelines.texts.named import root_of
@@ -131,21 +132,23 @@ def _sentence(text: str, document: Mapping[str, Any], rows: list[dict[str, Any]]
     rows = sorted(rows, key=lambda row: (row["char_start"], -row["char_end"]))
     start, end = rows[0]["char_start"], max(row["char_end"] for row in rows)
     low, high = sentence_around(text, start, end, DEFAULT if language == AUTO else language)
-    low = max(low, min(start - _BEFORE, high - _CHARACTERS))
-    cut = min(high, low + _CHARACTERS)
+    sentence = text[low:high]
+    at = max(0, min(start - low - _BEFORE, len(sentence) - _CHARACTERS))
+    first, last = between_words(sentence, at, min(len(sentence), at + _CHARACTERS))
     return {
         "document_id": document["document_id"],
         "source": document["source"],
-        "text": text[low:cut],
-        "cut": cut < high,
+        "text": sentence[first:last],
+        "cut_before": first > 0,
+        "cut_after": last < len(sentence),
         "marks": [
             {
-                "start": row["char_start"] - low,
-                "end": min(row["char_end"], cut) - low,
+                "start": row["char_start"] - low - first,
+                "end": min(row["char_end"] - low, last) - first,
                 "label": row["label"],
                 "score": round(row["score"], 2),
             }
             for row in rows
-            if row["char_start"] < cut
+            if row["char_start"] - low < last
         ],
     }

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from pipelines import pages
-from pipelines.pages.text import Mark, highlighted, path, shown
+from pipelines.pages.text import Mark, between_words, file_name, highlighted, name, shown
 from spanmarker_core.text.invisible import INVISIBLE
 from tests.pipelines.pages.browser import DESK, PHONE, assert_sound, opened
 from tests.pipelines.pages.gallery import HOSTILE, gallery
@@ -128,16 +128,34 @@ def test_what_is_shown_is_bounded_and_says_where_it_is_cut(text, limit):
 
 def test_labels_are_never_cut_and_tooltips_hide_nothing():
     label = "location-road/railway/highway/transit"
-    assert f"<b>{label}</b>" in highlighted("A road.", [Mark(2, 6, label)])
+    assert f"<b>{label}</b>" in highlighted("A road.", [Mark(2, 6, label)]).replace("<wbr>", "")
     assert str(shown("organization-media/newspaper", 24)) == "<bdi>organization-media/newspaper</bdi>"
     made = shown('a\u202eb"<' + "x" * 2000, 20)
     assert made.startswith('<bdi title="aU+202Eb&#34;&lt;xxx')
     assert len(made) < 1200
 
 
-def test_a_path_wraps_after_its_slashes():
-    assert str(path("s3://lake/a<b>.txt")) == "<bdi>s3:/<wbr>/<wbr>lake/<wbr>a&lt;b&gt;.txt</bdi>"
-    assert len(path("a/" * 1000, 40)) < 1300
+def test_a_name_wraps_after_its_separators():
+    assert str(name("s3://lake/a_<b>.txt")) == "<bdi>s3://<wbr>lake/<wbr>a_<wbr>&lt;b&gt;.txt</bdi>"
+    assert len(name("a/" * 1000, 40)) < 1300
+
+
+def test_a_file_name_has_its_path_as_a_tooltip():
+    assert str(file_name('in/"a/<b>.txt')) == '<bdi title="in/&#34;a/&lt;b&gt;.txt">&lt;b&gt;.txt</bdi>'
+    assert str(file_name("in/")) == '<bdi title="in/">in</bdi>'
+    assert len(file_name("a" * 100_000)) < 1300
+
+
+@given(st.text("ab \n", max_size=200), st.integers(0, 200), st.integers(0, 200))
+def test_sections_begin_and_end_between_words(text, low, length):
+    low = min(low, len(text))
+    high = min(low + length, len(text))
+    first, last = between_words(text, low, high)
+    assert low <= first <= last <= high or (first, last) == (low, high)
+    longest = max(map(len, text.split()), default=0)
+    if longest < 30 and last - first > 2 * longest:
+        assert first == 0 or text[first - 1].isspace()
+        assert last == len(text) or text[last].isspace()
 
 
 def test_highlights_of_a_long_text_are_a_part_of_it_and_count_the_rest():

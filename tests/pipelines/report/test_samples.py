@@ -97,7 +97,9 @@ def test_a_long_sentence_is_cut_around_its_first_entity(tmp_path):
     name = add_shard(tmp_path / "out", "a", rows, [document("a.txt", str(source), 0, len(text))], source=str(source))
     (each,) = sample_sentences(str(tmp_path / "out"), [name], [str(source)], IDENTITY)["sentences"]
     assert len(each["text"]) <= 500
-    assert each["cut"]
+    assert each["cut_before"]
+    assert each["cut_after"]
+    assert set(each["text"].split()) == {"word", "Ann"}
     (mark,) = each["marks"]
     assert each["text"][mark["start"] : mark["end"]] == "Ann"
 
