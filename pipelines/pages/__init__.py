@@ -14,9 +14,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pipelines.pages.figures import counted, decimal, number, percent, seconds, size
-from pipelines.pages.text import file_name, name, shown
+from pipelines.pages.figures import decimal, number, percent, seconds, size
+from pipelines.pages.text import command, file_name, name, shown
 from spanmarker_core import charts
+from spanmarker_core.text.counted import counted
 
 #: Callers limit the length of the lists that they pass to templates, so that pages stay small.
 _FILTERS = {
@@ -27,6 +28,7 @@ _FILTERS = {
     "seconds": seconds,
     "size": size,
     "shown": shown,
+    "command": command,
     "file_name": file_name,
     "name": name,
     "meter": charts.meter,

@@ -16,13 +16,15 @@ def bar(share: float, low: float | None = None, high: float | None = None) -> Ma
         low: lower end of the interval; None for no interval.
         high: upper end of the interval.
     """
-    width = _place(share, 0.0, 1.0)
+    width, kind = _place(share, 0.0, 1.0), "bar"
     whisker = ""
     if low is not None and high is not None:
         ends = [_place(value, 0.0, 1.0) for value in (low, high)]
+        kind = "bar rough"  # paler, so that the interval is visible on it
         whisker = f'<path class="whisker" d="M{ends[0]} 4H{ends[1]}M{ends[0]} 1V7M{ends[1]} 1V7"/>'
     return _svg(
-        "meter", f'<rect class="rest" width="100" height="8"/><rect class="bar" width="{width}" height="8"/>{whisker}'
+        "meter",
+        f'<rect class="rest" width="100" height="8"/><rect class="{kind}" width="{width}" height="8"/>{whisker}',
     )
 
 

@@ -34,7 +34,7 @@ document.addEventListener("click", (event) => {
   if (button?.closest("th")) sort(button);
   if (button?.classList.contains("copy")) copy(button);
 });
-// Shows the examples with the chosen label only.
+// Shows the examples with the chosen label only, also those that were folded away.
 document.addEventListener("change", (event) => {
   const choice = event.target.closest("select.examples");
   if (!choice) return;
@@ -43,5 +43,9 @@ document.addEventListener("change", (event) => {
   }
   for (const group of document.querySelectorAll(".examples-of")) {
     group.hidden = !group.querySelector("[data-labels]:not([hidden])");
+    for (const rest of group.querySelectorAll("details")) {
+      rest.open = choice.value !== "";
+      rest.hidden = !rest.querySelector("[data-labels]:not([hidden])");
+    }
   }
 });

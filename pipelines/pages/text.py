@@ -23,6 +23,8 @@ TONES = 8
 _WORTH_CUTTING = 12
 #: Maximum numbers of code points of a label, and of a full text shown as the tooltip of a cut one.
 _LABEL, _TOOLTIP = 80, 1000
+#: Maximum number of code points of an entity and its label that stay on one line, on a phone too.
+_SHORT = 32
 #: Maximum number of code points by which a section of a text moves to begin and end between words.
 _TO_SPACE = 40
 #: Characters of names after which a line may break; browsers know about hyphens.
@@ -76,6 +78,18 @@ def name(text: str, limit: int = 80) -> Markup:
     return _shown(text, limit, _breakable)
 
 
+def command(line: str) -> Markup:
+    """Return a line of code as safe markup that wraps between its words.
+
+    Args:
+        line: the line.
+
+    >>> print(command("ls --all"))
+    <span>ls</span> <span>--all</span>
+    """
+    return Markup(" ").join(Markup("<span>{}</span>").format(_visible(word)) for word in line.split(" "))
+
+
 def file_name(text: str) -> Markup:
     """Return the last part of a path or URL as safe markup, with the whole as its tooltip.
 
@@ -107,8 +121,8 @@ def highlighted(text: str, marks: Sequence[Mark], limit: int = 400) -> Markup:
         marks: the ranges.
         limit: maximum number of code points.
 
-    >>> print(highlighted("Ann in York", [Mark(0, 3, "PER"), Mark(7, 11, "LOC", "missed")]))
-    <bdi><mark class="entity t0">Ann<b>PER</b></mark> in <mark class="missed t0">York<b>missed LOC</b></mark></bdi>
+    >>> print(highlighted("Ann left York.", [Mark(9, 13, "LOC", "missed")]))
+    <bdi>Ann left <mark class="missed t0 short">York<b>missed LOC</b></mark>.</bdi>
     """
     marks = sorted((each for each in marks if each.start < each.end), key=lambda each: (each.start, -each.end))
     low, high = _window(text, marks, limit)
@@ -167,14 +181,17 @@ def between_words(text: str, low: int, high: int) -> tuple[int, int]:
 
 
 def _begin(mark: Mark) -> Markup:
-    return Markup('<mark class="{} t{}">').format(mark.kind, min(mark.tone, TONES))
+    short = " short" if mark.end - mark.start + len(mark.label) <= _SHORT else ""
+    return Markup('<mark class="{} t{}{}">').format(mark.kind, min(mark.tone, TONES), short)
 
 
 def _end(mark: Mark, *, whole: bool) -> Markup:
     label = mark.label
     if len(label) > _LABEL + _WORTH_CUTTING:
         label = "…".join(_ends(label, _LABEL))
-    return Markup("{}</mark>").format(Markup("<b>{}{}</b>").format(_SIGNS[mark.kind], _breakable(label)) if whole else "")
+    return Markup("{}</mark>").format(
+        Markup("<b>{}{}</b>").format(_SIGNS[mark.kind], _breakable(label)) if whole else ""
+    )
 
 
 def _ends(text: str, limit: int) -> tuple[str, str]:

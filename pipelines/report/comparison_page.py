@@ -4,13 +4,15 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from markupsafe import Markup
+
 from pipelines.pages import render
 from pipelines.pages.cells import interval
 from pipelines.pages.figures import Figure, decimal, number, percent
-from pipelines.pages.text import shown
+from pipelines.pages.text import name
 from pipelines.report.evaluation_page import (
-    ATTRIBUTE_TITLES,
-    LABEL_CHARACTERS,
+    ERROR_TITLES,
+    attribute,
     example_groups,
     example_labels,
     format_fact,
@@ -33,6 +35,8 @@ CHANGE_TITLES = {
     "mended": "No longer wrong",
     "spoiled": "Newly wrong",
 }
+#: Columns of the table of changes.
+_OUTCOMES = {**CHANGE_TITLES, "both": "Found by both", "neither": "Found by neither", "wrong": "Wrong in both"}
 _CHANGE_WORDS = {
     "won": "entities that only the second found, with the predictions of the first",
     "lost": "entities that only the first found, with the predictions of the second",
@@ -49,7 +53,7 @@ def comparison_page(values: Mapping[str, Any]) -> bytes:
     """
     entities = values["entities"]
     labels = by_support(entities)
-    totals = {name: sum(each[name] for each in entities.values()) for name in next(iter(entities.values()), ())}
+    totals = {outcome: sum(each[outcome] for each in entities.values()) for outcome in _OUTCOMES}
     overall = values["all"]
     axis = _axis([overall, *values["per_label"].values()])
     known = facts(values)
@@ -61,23 +65,28 @@ def comparison_page(values: Mapping[str, Any]) -> bytes:
         overall=overall,
         few=few_documents(values),
         totals=totals,
-        axis=f"{-100 * axis:.0f} … 0 … {100 * axis:+.0f}",
+        axis=f"\N{MINUS SIGN}{100 * axis:.0f} to +{100 * axis:.0f}",
         rows=[
             _row("all labels", overall, axis),
-            *(_row(shown(label, LABEL_CHARACTERS), values["per_label"][label], axis) for label in labels),
+            *(_row(name(label), values["per_label"][label], axis) for label in labels),
         ],
         change_titles=CHANGE_TITLES,
+        outcomes=list(_OUTCOMES.values()),
         changes=[
-            ["all labels", *map(number, totals.values())],
-            *([shown(label, LABEL_CHARACTERS), *map(number, entities[label].values())] for label in labels),
+            ["all labels", *(number(totals[outcome]) for outcome in _OUTCOMES)],
+            *([name(label), *(number(entities[label][outcome]) for outcome in _OUTCOMES)] for label in labels),
         ],
         errors=_errors(values["errors"]),
         attributes=_attributes(values["attributes"]),
         examples=example_groups(values["examples"], CHANGE_TITLES, _CHANGE_WORDS, CHANGES),
         example_labels=example_labels(values["examples"]),
-        differing=[(name, *map(shown, pair)) for name, pair in known if pair[0] != pair[1] and name not in _OBVIOUS],
-        facts=[(name, *map(shown, pair), "" if pair[0] == pair[1] else "differs") for name, pair in known],
+        differing=[(fact, *_both(pair)) for fact, pair in known if pair[0] != pair[1] and fact not in _OBVIOUS],
+        facts=[(fact, *_both(pair), "" if pair[0] == pair[1] else "differs") for fact, pair in known],
     )
+
+
+def _both(pair: tuple[str, str]) -> tuple[Markup, Markup]:
+    return name(pair[0] or "none", 200), name(pair[1] or "none", 200)
 
 
 def verdict(overall: Mapping[str, Any]) -> str:
@@ -126,9 +135,9 @@ def facts(values: Mapping[str, Any]) -> list[tuple[str, tuple[str, str]]]:
     """
     first, second = (values["reports"][name] for name in ("first", "second"))
     rows = [("report", (str(first["folder"]), str(second["folder"])))]
-    for name in dict.fromkeys([*first["facts"], *second["facts"]]):
-        found = [format_fact(each["facts"][name]) if name in each["facts"] else "" for each in (first, second)]
-        rows.append((name.replace("_", " "), (found[0], found[1])))
+    for fact in dict.fromkeys([*first["facts"], *second["facts"]]):
+        found = [format_fact(each["facts"][fact]) if fact in each["facts"] else "" for each in (first, second)]
+        rows.append((fact.replace("_", " "), (found[0], found[1])))
     return rows
 
 
@@ -146,18 +155,19 @@ def _points(difference: float | None) -> Figure:
     """Return a difference of shares in percentage points."""
     if difference is None:
         return number(None)
-    return Figure(f"{100 * difference:+.1f}".replace("-", "\N{MINUS SIGN}"), difference)
+    points = round(100 * difference, 1)
+    return Figure(f"{points:+.1f}".replace("-", "\N{MINUS SIGN}") if points else "0.0", difference)
 
 
-def _row(name: str, each: Mapping[str, Any], axis: float) -> list[object]:
+def _row(label: str, each: Mapping[str, Any], axis: float) -> list[object]:
     return [
-        name,
-        percent(each["first_f1"]),
-        percent(each["second_f1"]),
+        label,
         _points(each["difference"]),
         interval(each["difference"], each["low"], each["high"], (-axis, axis)),
         "" if each["low"] is None else f"{_points(each['low'])} to {_points(each['high'])}",
         decimal(each["p"], 3),
+        percent(each["first_f1"]),
+        percent(each["second_f1"]),
     ]
 
 
@@ -167,8 +177,8 @@ def _errors(errors: Mapping[str, Any]) -> list[list[object]]:
         counts = []
         for side in ("false", "missed"):
             pair = [errors[name][side].get(kind) for name in ("first", "second")]
-            counts += [number(pair[0]), number(pair[1]), _change(*pair)]
-        rows.append([kind, *counts])
+            counts += [_change(*pair), number(pair[0]), number(pair[1])]
+        rows.append([ERROR_TITLES[kind], *counts])
     return rows
 
 
@@ -182,6 +192,6 @@ def _change(first: int | None, second: int | None) -> Figure:
 
 def _attributes(attributes: Mapping[str, Any]) -> list[list[object]]:
     return [
-        [f"{ATTRIBUTE_TITLES[name]} ({each['words']})", *(_points(each["differences"][bucket]) for bucket in BUCKETS)]
-        for name, each in attributes.items()
+        [attribute(key, each["words"]), *(_points(each["differences"][bucket]) for bucket in BUCKETS)]
+        for key, each in attributes.items()
     ]

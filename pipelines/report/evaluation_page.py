@@ -10,7 +10,7 @@ from markupsafe import Markup
 from pipelines.pages import render
 from pipelines.pages.cells import bar
 from pipelines.pages.figures import decimal, number, percent, plain
-from pipelines.pages.text import Mark, highlighted, shown
+from pipelines.pages.text import Mark, highlighted, name
 from pipelines.report.findings import evaluation_findings
 from spanmarker_core import charts
 from spanmarker_core.charts import Series
@@ -19,9 +19,6 @@ from spanmarker_core.text.shortened import shortened
 
 #: Maximum numbers of labels in the confusion matrix and of confused label pairs listed, the most frequent ones first.
 _LABELS, _PAIRS = 60, 15
-
-#: Maximum number of characters of a label in a table.
-LABEL_CHARACTERS = 80
 
 #: Titles of the attributes, by their names in BL-NER.
 ATTRIBUTE_TITLES = {
@@ -36,7 +33,8 @@ _SEEN_WORDS = {
     "other_label": "seen with other labels only",
     "unseen": "not seen",
 }
-_ERROR_TITLES = {
+#: Titles of the kinds of errors.
+ERROR_TITLES = {
     "type": "Wrong label",
     "boundary": "Wrong boundaries",
     "both": "Wrong label and boundaries",
@@ -60,26 +58,24 @@ def evaluation_page(values: Mapping[str, Any]) -> bytes:
     """
     intervals = values.get("intervals", {})
     micro = intervals.get("all")
-    limited = values["micro"]["reachable"] < values["micro"]["support"]
     return render(
         "evaluation",
         title="Evaluation",
         headline=f"F1 {percent(values['micro']['f1'])}" + (f", 95 % interval {_span(micro)}" if micro else ""),
         values=values,
         micro_interval=_span(micro),
-        limited=limited,
         interval_words=intervals.get("conventions", ""),
         findings=evaluation_findings(values),
         facts=[(name.replace("_", " "), format_fact(value)) for name, value in values["facts"].items()],
         labels=[
-            _scores("all labels", values["micro"], micro, limited),
+            _scores("all labels", values["micro"], micro),
             *(
-                _scores(shown(label, LABEL_CHARACTERS), each, intervals.get("per_label", {}).get(label), limited)
+                _scores(name(label), each, intervals.get("per_label", {}).get(label))
                 for label, each in _by_support(values["per_label"])
             ),
         ],
         errors=_errors(values["errors"]),
-        examples=example_groups(values["examples"], _ERROR_TITLES, _ERROR_WORDS, KINDS),
+        examples=example_groups(values["examples"], ERROR_TITLES, _ERROR_WORDS, KINDS),
         example_labels=example_labels(values["examples"]),
         confusion=_confusion(values["confusion"]),
         structure=group_rows(values["structure"]),
@@ -177,7 +173,7 @@ def _example(example: Mapping[str, Any], numbers: Mapping[str, int]) -> Example:
     ]
     before, after = ("… " if example["words_before"] else ""), (" …" if example["words_after"] else "")
     text = Markup("{}{}{}").format(before, highlighted(example["text"], marks, limit=1500), after)
-    place = Markup("{}, sentence {}").format(shown(example["document_id"], 40), example["sentence_id"])
+    place = Markup("{}, sentence {}").format(name(example["document_id"]), example["sentence_id"])
     return Example(text, place, " ".join(str(numbers[label]) for label in sorted(_wrong_labels(example))))
 
 
@@ -197,22 +193,25 @@ def _span(interval: Mapping[str, float] | None) -> str:
     return "" if interval is None else f"{100 * interval['low']:.1f} to {100 * interval['high']:.1f} %"
 
 
-def _scores(name: str, scores: Mapping[str, Any], interval: Mapping[str, float] | None, limited: bool) -> list[object]:
+def _scores(label: str, scores: Mapping[str, Any], interval: Mapping[str, float] | None) -> list[object]:
     ends = (None, None) if interval is None else (interval["low"], interval["high"])
     return [
-        name,
+        label,
         percent(scores["f1"]),
         bar(scores["f1"], *ends),
         _span(interval),
         *_rates(scores),
-        *([percent(scores["ceiling"])] if limited else []),
         *_counts(scores),
     ]
 
 
 def _errors(errors: Mapping[str, Any]) -> list[list[object]]:
     return [
-        [_ERROR_TITLES[kind], _ERROR_WORDS[kind], number(errors["false"].get(kind)), number(errors["missed"].get(kind))]
+        [
+            Markup('{}<small class="under">{}</small>').format(ERROR_TITLES[kind], _ERROR_WORDS[kind]),
+            number(errors["false"].get(kind)),
+            number(errors["missed"].get(kind)),
+        ]
         for kind in KINDS
     ]
 
@@ -222,10 +221,10 @@ def _confusion(confusion: Mapping[str, Any]) -> dict[str, Any]:
     frequency = [sum(counts[place]) + sum(row[place] for row in counts) for place in range(len(labels))]
     frequent = sorted(range(len(labels) - 1), key=lambda place: (-frequency[place], place))[:_LABELS]
     places = [*sorted(frequent), len(labels) - 1]
-    names = [short(labels[place], 40) for place in places[:-1]]
+    names = [name(labels[place]) for place in places[:-1]]
     shares = [[_share(counts[row][column], sum(counts[row])) for column in places] for row in places]
     taken = sorted(
-        (-count, short(labels[row], 60), short(labels[column], 60))
+        (-count, labels[row], labels[column])
         for row, each in enumerate(counts[:-1])
         for column, count in enumerate(each[:-1])
         if row != column and count
@@ -233,7 +232,7 @@ def _confusion(confusion: Mapping[str, Any]) -> dict[str, Any]:
     title = "Confusion between labels, percent of each row"
     return {
         "heat": charts.heat([*names, "no entity"], [*names, "missed"], shares, title=title, digits=0),
-        "pairs": [[gold, predicted, number(-count)] for count, gold, predicted in taken[:_PAIRS]],
+        "pairs": [[name(gold), name(predicted), number(-count)] for count, gold, predicted in taken[:_PAIRS]],
         "left_out": len(labels) - len(places),
     }
 
@@ -257,19 +256,25 @@ def _measured(attributes: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any
     return [(name, each) for name, each in attributes.items() if name != "conventions" and "buckets" in each]
 
 
-def _buckets(attributes: Mapping[str, Any]) -> list[list[object]]:
-    return [
-        [
-            f"{ATTRIBUTE_TITLES[name]} ({each['words']})",
-            bucket["interval"],
-            percent(bucket["f1"]),
-            bar(bucket["f1"] or 0.0),
-            *_rates(bucket),
-            *_counts(bucket),
+def attribute(key: str, unit: str) -> Markup:
+    """Return the title of an attribute, with its name in BL-NER and its unit below.
+
+    Args:
+        key: name of the attribute in BL-NER.
+        unit: what it measures.
+    """
+    return Markup('{}<small class="under">{}: {}</small>').format(ATTRIBUTE_TITLES[key], key, unit)
+
+
+def _buckets(attributes: Mapping[str, Any]) -> list[Markup | list[object]]:
+    rows: list[Markup | list[object]] = []
+    for key, each in _measured(attributes):
+        rows.append(attribute(key, each["words"]))
+        rows += [
+            [bucket["interval"], percent(bucket["f1"]), bar(bucket["f1"] or 0.0), *_rates(bucket), *_counts(bucket)]
+            for bucket in each["buckets"]
         ]
-        for name, each in _measured(attributes)
-        for bucket in each["buckets"]
-    ]
+    return rows
 
 
 def _calibration(calibration: Mapping[str, Any]) -> dict[str, Any]:

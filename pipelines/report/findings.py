@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.pages.figures import counted, percent
+from pipelines.pages.figures import percent
+from spanmarker_core.text.counted import counted
 
 #: Number of entities or predictions below which a share is not worth a sentence.
 _ENOUGH = 20

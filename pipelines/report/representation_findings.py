@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pipelines.pages.figures import percent
+
 #: Difference of two mean cosines that is worth a sentence.
 _CLEAR = 0.1
 #: Share of the variance below which a picture of two components is a rough one.
@@ -86,5 +88,6 @@ def _plane(plane: Mapping[str, Any]) -> Iterator[str]:
     share = sum(plane["variance"])
     if 0 < share < _ROUGH:
         yield (
-            f"The picture of two components shows {share:.0%} of the variance: classes that overlap there may be apart."
+            f"The picture of two components shows {percent(share, 0)} of the variance: classes that overlap there may "
+            "be apart."
         )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.report.verdict import describe_model_words, verdict
+from pipelines.report.verdict import describe_model_in_words, verdict
 from pipelines.shards.stats import STATUSES
 from pipelines.stages.languages import AUTO, DEFAULT
 from spanmarker_core.text.markdown import cell, table
@@ -24,7 +24,7 @@ def report_markdown(values: dict[str, Any]) -> bytes:
     parts = [
         "# Run report",
         f"**{cell(verdict(values))}**",
-        ". ".join(cell(f"{name}: {value}") for name, value in describe_model_words(values)),
+        cell(f"Model: {words}") if (words := describe_model_in_words(values)) else "",
         f"Started {run['started']}, {run['seconds']:,} s. {describe_shards(run)} {run['words']:,} words, "
         f"{run['words_per_second']:,} words/s.",
         _table(("why", "shards"), run["shards_by_reason"].items()),

@@ -9,7 +9,7 @@ from pipelines.pages import render
 from pipelines.pages.cells import bar, histogram
 from pipelines.pages.figures import decimal, percent, plain, seconds, size
 from pipelines.pages.labels import LabelTones
-from pipelines.pages.text import Mark, highlighted, path, shown
+from pipelines.pages.text import Mark, highlighted, name, shown
 from pipelines.report.run_markdown import (
     describe_alarms,
     describe_density,
@@ -17,9 +17,10 @@ from pipelines.report.run_markdown import (
     describe_languages,
     describe_work,
 )
-from pipelines.report.verdict import browse_command, describe_model_words, query, verdict
+from pipelines.report.verdict import browse_command, describe_model_in_words, query, started_in_words, verdict
 from pipelines.shards.stats import STATUSES
 from spanmarker_core import charts
+from spanmarker_core.text.counted import counted
 
 #: Maximum numbers of entity texts per label, and of characters per text.
 _TOP, _TEXT = 5, 40
@@ -45,8 +46,7 @@ def report_page(values: Mapping[str, Any]) -> bytes:
         tags=output["found"] is not None,
         statuses=[status for status in STATUSES if status in output["counts"]],
         alarms=describe_alarms(values),
-        model=describe_model_words(values),
-        run_words=_run_words(run),
+        facts=[(name, value) for name, value in _facts(values) if value],
         shard_tables=_shard_tables(output),
         work_words=describe_work(output["work"]),
         examples=_examples(output.get("sample"), tones),
@@ -58,6 +58,7 @@ def report_page(values: Mapping[str, Any]) -> bytes:
         found_words=describe_found(output["found"]) if output["found"] else "",
         density_words=describe_density(output["density"]) if output["density"] else "",
         scores_chart=_scores_chart(output["found"]),
+        score_words=_score_words(output["found"]),
         pace_chart=_pace_chart(run),
         languages=describe_languages(values),
         query=query(str(job.get("output", ""))),
@@ -98,12 +99,23 @@ def _no_examples(values: Mapping[str, Any]) -> str:
     return f"No example sentences: {reason}." if reason else ""
 
 
-def _run_words(run: Mapping[str, Any]) -> str:
-    """Return a sentence on the work of a run; counts of zero are omitted where they are normal."""
-    parts = [f"{run['shards_run']:,} shards run", f"{run['shards_done_before']:,} done before"]
-    others = (("left", "left"), ("superseded", "replaced"), ("pruned", "removed"), ("orphaned", "kept without input"))
-    parts += [f"{run[f'shards_{name}']:,} {words}" for name, words in others if run[f"shards_{name}"]]
-    return f"{', '.join(parts)}."
+def _facts(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the model, the output and the run, the latter with those kinds of shards that it had."""
+    run = values["this_run"]
+    kinds = (
+        ("done_before", "done before"),
+        ("left", "left"),
+        ("superseded", "replaced"),
+        ("pruned", "removed"),
+        ("orphaned", "kept without input"),
+    )
+    shards = [counted(run["shards_run"], "shard")]
+    shards += [f"{run[f'shards_{kind}']:,} {words}" for kind, words in kinds if run[f"shards_{kind}"]]
+    return [
+        ("Model", describe_model_in_words(values)),
+        ("Output", name(str(values["job"].get("output", "")), 200)),
+        ("Run", f"{started_in_words(run['started'])}: {', '.join(shards)} in {seconds(run['seconds'])}"),
+    ]
 
 
 def _shard_tables(output: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -119,13 +131,12 @@ def _labels(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     output, known = values["output"], (values.get("model") or {}).get("f1_by_label") or {}
     found = {each["label"]: each for each in (output["found"] or {"labels": []})["labels"]}
     counts = output["entities_by_label"]
-    words, entities, most = output["counts"].get("words", 0), sum(counts.values()), max(counts.values(), default=0)
+    words, most = output["counts"].get("words", 0), max(counts.values(), default=0)
     return [
         {
             "label": label,
             "count": count,
             "bar": bar(count / most if most else 0.0),
-            "share": count / entities if entities else None,
             "per_1000_words": 1000 * count / words if words else None,
             "f1": known.get(label),
             "mean_score": found[label]["mean_score"] if label in found else None,
@@ -139,10 +150,10 @@ def _labels(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _top(label: Mapping[str, Any]) -> Markup:
     parts = [
-        Markup("{} <small>{}</small>").format(shown(each["text"], _TEXT), f"{each['count']:,}")
+        Markup("{}\N{NO-BREAK SPACE}<small>{}</small>").format(shown(each["text"], _TEXT), f"{each['count']:,}")
         for each in label["top"][:_TOP]
     ]
-    return Markup(", ").join(parts)
+    return Markup('<div class="texts">{}</div>').format(Markup(", ").join(parts))
 
 
 def _scores_chart(found: Mapping[str, Any] | None) -> Markup | None:
@@ -151,6 +162,18 @@ def _scores_chart(found: Mapping[str, Any] | None) -> Markup | None:
     bins = found["score_bins"]
     rows = [(f"{at / len(bins):.2f}", count) for at, count in enumerate(bins)]
     return charts.bars(rows, title="Entities by score", x="score, from", y="entities")
+
+
+def _score_words(found: Mapping[str, Any] | None) -> str:
+    """Return a sentence on the shares of entities with high and with low scores."""
+    bins = (found or {"score_bins": []})["score_bins"]
+    if not sum(bins):
+        return ""
+    high, low = sum(bins[-len(bins) // 10 :]) / sum(bins), sum(bins[: len(bins) // 2]) / sum(bins)
+    return (
+        f"{percent(high, 0)} of the entities have a score of 0.9 or more, and {percent(low, 0)} one below 0.5. A "
+        "higher threshold leaves out the entities with the lowest scores."
+    )
 
 
 def _pace_chart(run: Mapping[str, Any]) -> Markup | None:
@@ -166,14 +189,15 @@ def _pace_chart(run: Mapping[str, Any]) -> Markup | None:
 
 
 def _statuses_words(counts: Mapping[str, int], statuses: Sequence[str]) -> str:
-    return ", ".join(f"{counts[status]:,} {status}" for status in statuses)
+    others = [f"{counts[status]:,} {status}" for status in statuses if counts[status]]
+    return f"all {statuses[0]}" if len(others) == 1 and counts[statuses[0]] else ", ".join(others)
 
 
 def _reject_rows(examples: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     return [
         (
             shown(example["document_id"], 60),
-            path(example["source"]),
+            name(example["source"]),
             example["source_row"],
             example["code"],
             shown(example["message"], 160),
@@ -185,10 +209,9 @@ def _reject_rows(examples: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]
 def _label_rows(labels: Sequence[Mapping[str, Any]], scored: bool, texts: bool) -> list[tuple[Any, ...]]:
     return [
         (
-            shown(label["label"], 80),
+            name(label["label"]),
             label["count"],
             label["bar"],
-            percent(label["share"]),
             decimal(label["per_1000_words"]),
             *((percent(label["f1"]),) if scored else ()),
             decimal(label["mean_score"]),
@@ -202,7 +225,7 @@ def _label_rows(labels: Sequence[Mapping[str, Any]], scored: bool, texts: bool) 
 def _source_rows(sources: Sequence[Mapping[str, Any]], alarms: Sequence[str]) -> list[tuple[Any, ...]]:
     return [
         (
-            path(source["source"]),
+            name(source["source"]),
             decimal(source["per_1000_words"], 1),
             "" if source["lowest"] is None else f"{source['lowest']:,.1f} to {source['highest']:,.1f}",
             source["words"],
@@ -216,7 +239,7 @@ def _source_rows(sources: Sequence[Mapping[str, Any]], alarms: Sequence[str]) ->
 def _stage_rows(stages: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     return [
         (
-            f"{stage['stage']} (beside)" if stage["beside"] else stage["stage"],
+            f"{stage['stage']} (in parallel)" if stage["beside"] else stage["stage"],
             decimal(stage["seconds"], 1),
             percent(stage["share"]),
             charts.meter(stage["share"] or 0.0),
@@ -281,7 +304,9 @@ def _reason_rows(run: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 
 def _fact_rows(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return names and values as a reader writes them; values that say nothing are left out."""
-    return [(name.replace("_", " "), plain(value)) for name, value in values.items() if value not in (None, "", [], {})]
+    return [
+        (key.replace("_", " "), plain(value)) for key, value in values.items() if value not in (None, "", [], {}, 0)
+    ]
 
 
 _ROWS = {

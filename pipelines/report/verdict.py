@@ -2,12 +2,15 @@
 
 import shlex
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
-from pipelines.pages.figures import counted, percent
+from pipelines.pages.figures import percent
 from pipelines.report.run_counts import rejects_in
 from pipelines.storage import join
 from pipelines.texts.named import root_of
+from spanmarker_core.text.counted import counted
+from spanmarker_core.text.languages import language_name
 
 
 def verdict(values: Mapping[str, Any]) -> str:
@@ -36,24 +39,35 @@ def verdict(values: Mapping[str, Any]) -> str:
     return "; ".join(told)
 
 
-def describe_model_words(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return (name, value) pairs that say which model tagged; empty if the report does not know.
+def describe_model_in_words(values: Mapping[str, Any]) -> str:
+    """Return the model's name, languages, number of labels and F1, as far as the report knows them.
 
     Args:
         values: values of the report.
     """
     model = values.get("model")
     if not model:
-        return []
-    score = "not stated on its card"
+        return ""
+    parts = [language_name(code) for code in model["languages"]]
+    parts.append(counted(len(model["labels"]), "label"))
     if model["f1"] is not None:
-        score = f"{percent(model['f1'])} on its {model['f1_on']} data"
-    return [
-        ("Model", model["name"] or "unnamed"),
-        ("Language", ", ".join(model["languages"]) or "not stated on its card"),
-        ("Labels", f"{len(model['labels']):,}"),
-        ("F1", score),
-    ]
+        parts.append(f"F1 {percent(model['f1'])} on its {model['f1_on']} data")
+    return f"{model['name'] or 'unnamed'} ({', '.join(parts)})"
+
+
+def started_in_words(started: str) -> str:
+    """Return the start of a run as people write it.
+
+    Args:
+        started: UTC, ISO 8601.
+
+    >>> started_in_words("2026-11-29T23:39:57+00:00")
+    '29 November 2026, 23:39 UTC'
+    """
+    if not started:
+        return ""
+    time = datetime.fromisoformat(started)
+    return f"{time.day} {time:%B %Y, %H:%M} UTC"
 
 
 def query(output: str) -> list[str]:

@@ -41,6 +41,19 @@ def known_language(language: object) -> str | None:
     return _parsed(language.strip().lower()) if isinstance(language, str) and len(language) < 100 else None
 
 
+def language_name(code: str) -> str:
+    """Return the English name of a language.
+
+    >>> language_name("de"), language_name("el"), language_name("gsw")
+    ('German', 'Greek', 'gsw')
+
+    Args:
+        code: its code; one of three letters is returned as it is.
+    """
+    name = next((name for name, known in _names().items() if known == code), None)
+    return code if name is None else name.title()
+
+
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> str | None:
     # Imported late: it takes a tenth of a second.

@@ -249,7 +249,7 @@ class Analysis:
         single = threshold if isinstance(threshold, int | float) else None
         chosen = curves.point(single, micro.support, micro.predicted, micro.correct)
         if threshold is None:
-            best = "all entities from the tags" if self.setting.tags else "each span's best label, if that is not O"
+            best = "all entities from the tags" if self.setting.tags else "each span has its most likely label"
             words = f"no threshold: {best}"
         elif single is None:
             words = "one threshold per label"

@@ -75,7 +75,7 @@ def test_a_line_is_a_paragraph_and_the_chosen_entity_is_pointed_out():
     text = "Ann slept.\n\nBob in\nYork."
     entities = [entity(0, 3, text, 0), entity(12, 23, text, 1), entity(19, 23, text, 2)]
     first, second = paragraphs(text, 0, len(text), entities, lambda label: 0, entities[2])
-    assert str(first.text) == '<bdi><mark class="entity t0">Ann<b>person 0.90</b></mark> slept.</bdi>'
+    assert str(first.text) == '<bdi><mark class="entity t0 short">Ann<b>person 0.90</b></mark> slept.</bdi>'
     assert not first.chosen
     assert second.chosen
     assert shown_text(second.text) == "Bob in↵York."

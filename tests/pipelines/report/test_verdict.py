@@ -67,7 +67,7 @@ def evaluated(precision=0.76, score=0.97, predictions=100, **more):
 def test_scores_are_judged_in_words(precision, expected):
     (line,) = evaluation_findings(evaluated(precision))
     assert expected in line
-    assert f"{100 * precision:.0f} %" in line
+    assert f"{100 * precision:.0f}\xa0%" in line
 
 
 def test_few_predictions_are_not_judged():
@@ -89,7 +89,7 @@ def test_the_weakest_labels_and_the_most_frequent_errors_are_named():
     )
     text = "\n".join(found)
     assert "lower threshold" in text
-    assert "L0 (0 %), L1 (10 %), L2 (20 %)" in text
+    assert "L0 (0 %), L1 (10 %), L2 (20 %)" in text.replace("\xa0", " ")
     assert "rare" not in text
-    assert "50 % of the errors are entities of which" in text
+    assert "50 % of the errors are entities of which" in text.replace("\xa0", " ")
     assert "A is labelled B, 4 times" in text
