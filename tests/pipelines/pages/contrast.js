@@ -18,7 +18,7 @@
   let least = [99, ""];
   for (const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT); walk.nextNode(); ) {
     const element = walk.currentNode.parentElement;
-    if (!walk.currentNode.textContent.trim() || ["SCRIPT", "STYLE", "TITLE", "OPTION"].includes(element.tagName)) continue;
+    if (!walk.currentNode.textContent.trim() || ["SCRIPT", "STYLE", "TITLE", "OPTION"].includes(element.tagName.toUpperCase())) continue;
     const style = getComputedStyle(element);
     const colour = element.closest("svg") ? style.fill : style.color;
     const key = [element.tagName, element.className, colour, element.parentElement?.className, element.parentElement?.tagName].join();

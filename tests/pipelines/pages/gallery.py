@@ -55,6 +55,7 @@ def gallery() -> bytes:
     environment.filters = {**environment.filters, "list_of": lambda value: [value]}
     text = environment.from_string(TEMPLATE).render(
         title=f"Gallery {HOSTILE[0]}",
+        headline="",
         policy=pages.policy(),
         hostile=HOSTILE,
         rows=[

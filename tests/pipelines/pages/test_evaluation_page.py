@@ -92,11 +92,11 @@ def test_the_tables_sort(browser, pages):
     with opened(browser, pages["evaluation"]) as visit:
         labels = visit.page.locator("#scores table").first
         labels.get_by_role("button", name="Gold").click()
-        counts = [int(text.replace(",", "")) for text in labels.locator("tbody tr td:nth-child(8)").all_inner_texts()]
+        counts = [int(text.replace(",", "")) for text in labels.locator("tbody tr td:nth-child(7)").all_inner_texts()]
         assert counts == sorted(counts, reverse=True)
         assert len(counts) > 5
         labels.get_by_role("button", name="Gold").click()
-        again = [int(text.replace(",", "")) for text in labels.locator("tbody tr td:nth-child(8)").all_inner_texts()]
+        again = [int(text.replace(",", "")) for text in labels.locator("tbody tr td:nth-child(7)").all_inner_texts()]
         assert again == sorted(counts)
         assert_sound(visit)
 

@@ -80,7 +80,7 @@ def test_what_the_page_says_is_what_the_json_says(browser, folder, values):
         within = [float(text) for text in classes.locator("tbody td:nth-child(6)").all_inner_texts()]
         assert within == sorted(within, reverse=True)
         notes = visit.page.locator(".note").all_inner_texts()
-        assert "5 entities have no representation" in notes[0]
+        assert "5 entities without a representation" in notes[0]
         assert "The model has no class for person" in notes[1]
 
 
