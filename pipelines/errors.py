@@ -195,8 +195,8 @@ class PipelineError(CodedError):
         # browse
         "browse.not_installed": "spanmarker browse requires a library that cannot be loaded: {reason}. "
         "Install it: pip install 'spanmarker-pipelines[browse]'.",
-        "browse.not_local": "{path} is in a store, but spanmarker browse reads local folders only. "
-        "Copy the output to this machine, or mount it, and pass that folder.",
+        "browse.not_local": "{path} is in a store, and its name has a character that DuckDB takes for a pattern: "
+        "one of * ? [ ] {{ }} \\. Copy the output to a folder of this machine and pass that folder.",
         "browse.not_tagged": "{path} contains samples, not entities. Pass the --output folder of `spanmarker tag`.",
         "browse.port_unusable": "cannot use port {port} of 127.0.0.1: {reason}. Choose another --port; 0 selects a "
         "free one.",

@@ -192,6 +192,7 @@ def heat(
     *,
     title: str,
     percent: bool = True,
+    digits: int = 1,
 ) -> Markup:
     """Return a heat map as a table whose cells are shaded from the smallest to the largest value.
 
@@ -201,6 +202,7 @@ def heat(
         values: values by row and column; None is an empty cell.
         title: description of the table for screen readers.
         percent: whether values are shares from 0 to 1, shown in percent.
+        digits: number of decimal places.
     """
     known = [value for row in values for value in row if value is not None]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
@@ -213,7 +215,7 @@ def heat(
                 cells.append("<td></td>")
                 continue
             shade = round((_SHADES - 1) * (value - low) / (high - low)) if high > low else 0
-            words = f"{100 * value:.1f}" if percent else f"{value:,.3g}"
+            words = f"{100 * value if percent else value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
             cells.append(f'<td class="h{shade}">{words}</td>')
         body.append(f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>')
     return Markup(

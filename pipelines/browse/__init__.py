@@ -2,9 +2,11 @@
 
     catalogue   the finished shards, from the manifest
     query       which rows to select
-    database    rows of the tables, read by DuckDB in bounded time and memory
-    sources     texts of documents, read from their sources
-    named       the sources that may be read
+    queries     rows of the tables, one page at a time
+    database    connections of DuckDB, in bounded time and memory
+    groups      entities grouped by their text
+    listing     a page of rows, and the links to the others
+    download    all selected rows as a file
     parts       the text of a document in parts, with its entities
     document    the page of a document
     views       the other pages
@@ -13,5 +15,5 @@
     connection  time limits of connections
     server      the HTTP server, local and read-only, on Starlette and uvicorn
 
-Nothing is written to the output folder.
+Texts come from `pipelines.texts`. Nothing is written to the output folder.
 """

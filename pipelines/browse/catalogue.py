@@ -1,6 +1,7 @@
 """The finished shards of an output and the counts in their manifest entries. No rows are read."""
 
 import os
+import re
 import threading
 import time
 from array import array
@@ -21,8 +22,12 @@ from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from schemas.manifest import Entry
 from spanmarker_core.errors import CodedError
 
-#: Minimum seconds between two checks of the manifest, and maximum share of time spent on them.
-_LOOK_SECONDS = 2.0
+#: Characters that have a special meaning for DuckDB in a folder name, or that it cannot represent.
+SPECIAL = re.compile("[*?\\[\\]{}\\\\\ud800-\udfff]")
+
+#: Minimum seconds between two checks of the manifest, in a store between two readings, and maximum share of time spent
+#: on them.
+_LOOK_SECONDS, _STORE_SECONDS = 2.0, 30.0
 _LOOK_SHARE = 0.05
 #: Maximum seconds that a page waits for the catalogue to be read.
 _WAIT_SECONDS = 1.0
@@ -72,22 +77,31 @@ class Catalogue:
         return int(self.rows[table].sum())
 
 
-def local_folder(output: str) -> str:
-    """Return the local path of an output of `spanmarker tag`.
+def output_folder(output: str) -> str:
+    """Return the absolute path or URL of an output of `spanmarker tag`.
 
     Args:
         output: path or URL of the output folder.
 
     Raises:
-        PipelineError: `browse.not_local`, `output.not_a_job`, `browse.not_tagged`.
+        PipelineError: `url.unusable`, `browse.not_local`, `output.not_a_job`, `browse.not_tagged`.
     """
     folder = absolute(output)
-    if "://" in folder:
+    if is_url(folder) and SPECIAL.search(folder):
         raise PipelineError("browse.not_local", path=output)
     if not exists(plan_path(folder)):
         raise PipelineError("output.not_a_job", path=folder, file="plan.jsonl")
     _identity(folder)
     return folder
+
+
+def is_url(folder: str) -> bool:
+    """Return whether a folder is in a store.
+
+    Args:
+        folder: result of `absolute`.
+    """
+    return "://" in folder
 
 
 def read_catalogue(folder: str) -> Catalogue:
@@ -199,6 +213,8 @@ class LiveCatalogue:
         self._next_look = time.monotonic() + max(_LOOK_SECONDS, self._took / _LOOK_SHARE)
 
     def _stamp(self) -> tuple[int, ...]:
+        if is_url(self._folder):
+            return (int(time.monotonic() // _STORE_SECONDS),)  # Folders of stores have no modification time.
         # Entries are created and removed as files, which changes the folder's modification time.
         paths = (join(self._folder, "manifest"), plan_path(self._folder))
         return tuple(os.stat(path).st_mtime_ns if os.path.exists(path) else 0 for path in paths)

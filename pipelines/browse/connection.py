@@ -10,11 +10,11 @@ from typing import cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-#: Seconds that a client may take to send its request, and to receive the response.
-REQUEST_SECONDS, RESPONSE_SECONDS = 10.0, 60.0
+#: Seconds that a client may take to send its request, to receive the response, and to receive a file.
+REQUEST_SECONDS, RESPONSE_SECONDS, DOWNLOAD_SECONDS = 10.0, 60.0, 600.0
 #: Maximum number of connections. It exceeds the number of concurrent requests, so that at least one connection is
 #: waiting.
-MOST_CLIENTS = 128
+MOST_CLIENTS = 640
 
 
 class Connection(H11Protocol):

@@ -1,15 +1,18 @@
 """The page of a document: one part of its text with the entities in it."""
 
-from collections.abc import Callable
+from collections import Counter
 from typing import Any
 
+import numpy as np
+
 from pipelines.browse.catalogue import Catalogue
-from pipelines.browse.database import Queries
 from pipelines.browse.error_pages import bad_request, not_found
 from pipelines.browse.parts import MAX_ENTITIES, in_sentence, paragraphs, part_start, part_with, parts_of
+from pipelines.browse.queries import Queries
 from pipelines.browse.query import Row, RowPosition
 from pipelines.browse.request import PageRequest, address
-from pipelines.browse.sources import Sources, Text, agrees
+from pipelines.pages.labels import LabelTones
+from pipelines.texts.sources import Sources, Text, agrees
 from schemas import ANNOTATIONS, DOCUMENTS
 
 #: Maximum seconds for reading the text from its source.
@@ -17,7 +20,7 @@ _SOURCE_SECONDS = 8.0
 
 
 def document_values(
-    request: PageRequest, catalogue: Catalogue, queries: Queries, sources: Sources, tone_of: Callable[[str], int]
+    request: PageRequest, catalogue: Catalogue, queries: Queries, sources: Sources, tones: LabelTones
 ) -> dict[str, Any]:
     """Return the template variables for the page of a document.
 
@@ -26,7 +29,7 @@ def document_values(
         catalogue: the finished shards.
         queries: queries of this page.
         sources: reader of document texts.
-        tone_of: returns the colour of a label.
+        tones: colours of the labels.
 
     Raises:
         PageError: the document or the part does not exist.
@@ -53,13 +56,26 @@ def document_values(
     start, end = start_of(number - 1), start_of(number)
     entities = queries.entities(shard, document_id, start, end, MAX_ENTITIES + 1) if tagged else []
     more, entities = len(entities) > MAX_ENTITIES, entities[:MAX_ENTITIES]
+    labels, label = Counter(row["label"] for row in entities), request.exactly("label")
+    entities = [row for row in entities if label in ("", row["label"])]
     fields = {"shard": shard, "hit": hit["row"]} if hit else {"shard": shard, "row": document["row"]}
+    before, after = _neighbours(catalogue, shard, document["row"])
     return {
+        "headline": document_id or ("The record had no readable id" if document_id is None else "(empty id)"),
         "document": document,
+        "before": before,
+        "after": after,
+        "of_source": address("/documents", source=document["source"]),
+        "label": label,
+        "labels": [
+            (name, count, tones.of(name), address("/document", **fields, part=number, label=name))
+            for name, count in labels.most_common()
+        ],
+        "all_labels": address("/document", **fields, part=number),
         "problem": text.problem,
         "hit": hit,
-        "hit_sentence": _sentence(text.text, hit, catalogue, tone_of),
-        "paragraphs": [] if text.text is None else paragraphs(text.text, start, end, entities, tone_of, hit),
+        "hit_sentence": _sentence(text.text, hit, catalogue, tones),
+        "paragraphs": [] if text.text is None else paragraphs(text.text, start, end, entities, tones.of, hit),
         "entities": entities,
         "more": MAX_ENTITIES if more else 0,
         "start": start,
@@ -67,9 +83,29 @@ def document_values(
         "part": number,
         "parts": count,
         "fields": fields,
-        "previous": address("/document", **fields, part=number - 1) if number > 1 else "",
-        "next": address("/document", **fields, part=number + 1) if number < count else "",
+        "previous": address("/document", **fields, label=label, part=number - 1) if number > 1 else "",
+        "next": address("/document", **fields, label=label, part=number + 1) if number < count else "",
     }
+
+
+def _neighbours(catalogue: Catalogue, shard: str, row: int) -> tuple[str, str]:
+    """Return the addresses of the documents before and after a document; empty at the ends of the output."""
+    rows, number = catalogue.rows[DOCUMENTS.name], catalogue.number_of(shard)
+    assert number is not None
+
+    def at(number: int, row: int) -> str:
+        return address("/document", shard=catalogue.names[number], row=row)
+
+    before = after = ""
+    if row > 0:
+        before = at(number, row - 1)
+    elif len(full := np.flatnonzero(rows[:number])):
+        before = at(int(full[-1]), int(rows[full[-1]]) - 1)
+    if row + 1 < rows[number]:
+        after = at(number, row + 1)
+    elif len(full := np.flatnonzero(rows[number + 1 :])):
+        after = at(number + 1 + int(full[0]), 0)
+    return before, after
 
 
 def _asked_for(request: PageRequest, shard: str, queries: Queries) -> tuple[Row | None, Row]:
@@ -101,7 +137,7 @@ def _text(document: Row, queries: Queries, sources: Sources) -> Text:
     return Text(None, f"its source has changed since it was tagged: {document['source']}")
 
 
-def _sentence(text: str | None, hit: Row | None, catalogue: Catalogue, tone_of: Callable[[str], int]) -> Any:
+def _sentence(text: str | None, hit: Row | None, catalogue: Catalogue, tones: LabelTones) -> Any:
     if text is None or hit is None:
         return None
-    return in_sentence(text, hit, catalogue.language, tone_of(hit["label"]))
+    return in_sentence(text, hit, catalogue.language, tones.of(hit["label"]))

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from pipelines.pages.text import Mark, highlighted
-from spanmarker_core.text.sentences import split_sentences
+from pipelines.texts.sentence import sentence_around
 
 #: Approximate number of characters per part.
 PART = 12_000
@@ -18,7 +18,8 @@ MAX_ENTITIES = 3000
 _BACK, _BACK_TO_SPACE = PART // 2, 200
 #: Maximum number of marks rendered together; the cost is quadratic.
 _MARKS = 60
-_SENTENCE_ROOM = 2000
+#: Maximum number of characters shown of a sentence.
+_SENTENCE = 600
 
 Row = dict[str, Any]
 
@@ -117,7 +118,7 @@ def paragraphs(
         for first, last, few in _pieces(low, high, inside):
             marks = [_mark(row, first, last, tone_of) for row in few]
             if chosen is not None and has_chosen and any(row["row"] == chosen["row"] for row in few):
-                marks.append(_mark({**chosen, "label": "this one"}, first, last, tone_of))
+                marks.append(_mark({**chosen, "label": "this one", "chosen": True}, first, last, tone_of))
             parts.append(highlighted(text[first:last], marks, limit=last - first))
         if text[low:high].strip():
             found.append(Paragraph(Markup("").join(parts), has_chosen))
@@ -134,20 +135,16 @@ def in_sentence(text: str, entity: Row, language: str, tone: int) -> Markup:
         tone: colour of the entity.
     """
     start, end = entity["char_start"], entity["char_end"]
-    low = max(0, start - _SENTENCE_ROOM)
-    window = text[low : start + 2 * _SENTENCE_ROOM]
-    first, last = start, end
-    for begin, stop in split_sentences(window, language):
-        if begin <= start - low < stop:
-            first, last = low + begin, max(end, low + stop)
-            break
-    mark = Mark(start - first, end - first, entity["label"], "entity", tone)
-    return highlighted(text[first:last], [mark], limit=320)
+    first, last = sentence_around(text, start, end, language)
+    label = f"{entity['label']} {entity['score']:.2f}"
+    mark = Mark(start - first, end - first, label, "entity", tone)
+    return highlighted(text[first:last], [mark], limit=_SENTENCE)
 
 
 def _mark(row: Row, low: int, high: int, tone_of: Callable[[str], int]) -> Mark:
     start, end = max(row["char_start"], low), min(row["char_end"], high)
-    return Mark(start - low, end - low, row["label"], "entity", tone_of(row["label"]))
+    score = "" if row.get("chosen") else f" {row['score']:.2f}"
+    return Mark(start - low, end - low, f"{row['label']}{score}", "entity", tone_of(row["label"]))
 
 
 def _lines(text: str, start: int, end: int, entities: Sequence[Row]) -> Iterator[tuple[int, int, list[Row]]]:

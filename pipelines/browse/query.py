@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from pipelines.browse.catalogue import Catalogue
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 
+#: The rows of a list of files, given as the first parameter of a statement.
+FILES = "read_parquet(?, filename = true, file_row_number = true, hive_partitioning = false)"
 #: Limits of the shards queried together, in rows and files: in the first step, and after doubling with each step.
 _FIRST_ROWS, _MOST_ROWS = 200_000, 4_000_000
 _FIRST_FILES, _MOST_FILES = 16, 1024
@@ -41,7 +43,9 @@ class RowQuery:
         value: label, status or code; empty: any.
         least: minimum score, inclusive, as float32; None: no limit.
         most: maximum score, inclusive, as float32; None: no limit.
-        order: a key of ORDERS.
+        order: a key of ORDERS; for groups of entities, of `groups.ORDERS`.
+        exact: whether the text must match completely, including case.
+        source: source of documents, exactly; empty: any.
     """
 
     table: str
@@ -51,6 +55,12 @@ class RowQuery:
     least: float | None = None
     most: float | None = None
     order: str = "stored"
+    exact: bool = False
+    source: str = ""
+
+    def without_value(self) -> "RowQuery":
+        """Return the query for any label, status or code."""
+        return replace(self, value="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +121,10 @@ def condition(query: RowQuery) -> tuple[str, list[Any]]:
         add(f"{VALUES[query.table]} = ?", query.value)
     if query.text:
         text = TEXTS[query.table]
-        add(f"lower({text}) = lower(?)" if query.whole else f"contains(lower({text}), lower(?))", query.text)
+        whole = f"{text} = ?" if query.exact else f"lower({text}) = lower(?)"
+        add(whole if query.whole or query.exact else f"contains(lower({text}), lower(?))", query.text)
+    if query.source:
+        add("source = ?", query.source)
     # Scores are float32: the bound 0.9 must include a score stored as 0.9.
     if query.least is not None:
         add("score >= ?::FLOAT", query.least)

@@ -13,8 +13,12 @@ import threading
 import traceback
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from http import HTTPStatus
+from itertools import chain
+from typing import TypeVar
 
+from pipelines.browse.download import Download
 from pipelines.browse.error_pages import PageError
 from pipelines.errors import PipelineError
 from pipelines.pages import policy
@@ -34,10 +38,12 @@ HOST = "127.0.0.1"
 #: Maximum length of a URL in bytes.
 MAX_ADDRESS = 8192
 _MAX_HEADERS = 100
-#: Maximum number of concurrent requests; further ones are rejected.
-_MOST_REQUESTS = 32
+#: Maximum number of requests that are answered or wait; further ones are rejected.
+_MOST_REQUESTS = 512
+#: Number of requests that are answered at the same time; the others wait.
+_AT_ONCE = 16
 #: Number of connections that the system queues until they are accepted.
-_BACKLOG = 128
+_BACKLOG = 512
 _PART = 1 << 16  # bytes of a page that are sent at once
 _OUR_NAMES = {"127.0.0.1", "localhost", "[::1]"}
 _HEADERS = {
@@ -53,7 +59,8 @@ _HEADERS = {
     "Connection": "close",  # One request per connection, so that no trailing data is taken for another request.
 }
 
-MakePage = Callable[[str, str], bytes]  # (path, query string) -> page; raises PageError
+MakePage = Callable[[str, str], bytes | Download]  # (path, query string) -> page or file; raises PageError
+Result = TypeVar("Result")
 MakeErrorPage = Callable[[PageError], bytes]
 
 
@@ -122,6 +129,7 @@ class _Application:
     def __init__(self, page: MakePage, error_page: MakeErrorPage) -> None:
         self._page, self._error_page = page, error_page
         self._active = 0
+        self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
@@ -130,13 +138,35 @@ class _Application:
             status, page = HTTPStatus.OK, await self._make(request)
         except PageError as error:
             status, page = error.status, self._error_page(error)
+        if isinstance(page, Download):
+            await self._send_file(request, page)(scope, receive, send)
+            return
         headers = {**_HEADERS, "Content-Length": str(len(page))}
         if status == HTTPStatus.METHOD_NOT_ALLOWED:
             headers["Allow"] = "GET, HEAD"
         request.state.connection.wait(connection.RESPONSE_SECONDS)
         await StreamingResponse(_parts(page), status, headers)(scope, receive, send)
 
-    async def _make(self, request: Request) -> bytes:
+    def _send_file(self, request: Request, file: Download) -> StreamingResponse:
+        headers = {
+            **_HEADERS,
+            "Content-Type": file.content_type,
+            "Content-Disposition": f'attachment; filename="{file.name}"',
+        }
+        request.state.connection.wait(connection.DOWNLOAD_SECONDS)
+        parts = _nothing() if request.method == "HEAD" else self._file_parts(file)
+        return StreamingResponse(parts, HTTPStatus.OK, headers)
+
+    async def _file_parts(self, file: Download) -> AsyncIterator[bytes]:
+        """Yield the parts of a file. An error ends the connection, so that the client sees that the file is cut."""
+        while True:
+            async with self._slots:
+                part = await _in_thread(lambda: next(file.parts, None))
+            if part is None:
+                return
+            yield part
+
+    async def _make(self, request: Request) -> bytes | Download:
         if self._active >= _MOST_REQUESTS:
             raise PageError(
                 HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests", "Other pages are being loaded. Reload this one."
@@ -144,7 +174,8 @@ class _Application:
         query = bytes(request.scope["query_string"]).decode("ascii").partition("#")[0]
         self._active += 1
         try:
-            return await _in_thread(lambda: self._page(_path(request), query))
+            async with self._slots:
+                return await _in_thread(lambda: _begun(self._page(_path(request), query)))
         except CodedError as error:
             raise PageError(HTTPStatus.INTERNAL_SERVER_ERROR, "The output cannot be read", str(error)) from error
         except PageError:
@@ -157,9 +188,23 @@ class _Application:
             self._active -= 1
 
 
-async def _in_thread(work: Callable[[], bytes]) -> bytes:
+def _begun(page: bytes | Download) -> bytes | Download:
+    """Make the first part of a file, so that an error in it is shown as a page."""
+    if isinstance(page, Download):
+        first = next(page.parts, b"")
+        return replace(page, parts=chain([first], page.parts))
+    return page
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    no_parts: tuple[bytes, ...] = ()
+    for part in no_parts:
+        yield part
+
+
+async def _in_thread(work: Callable[[], Result]) -> Result:
     """Call a function in a thread that does not keep the process alive, unlike those of asyncio and Starlette."""
-    done = Future[bytes]()
+    done = Future[Result]()
     done.set_running_or_notify_cancel()
 
     def run() -> None:

@@ -1,33 +1,46 @@
 """The contents of the pages."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pipelines.browse.catalogue import Catalogue, LiveCatalogue
-from pipelines.browse.database import Database, Queries, retrying
+from pipelines.browse.database import Database, retrying
 from pipelines.browse.document import document_values
+from pipelines.browse.download import MAX_ROWS, Download, group_download, row_download
 from pipelines.browse.error_pages import PageError, not_found
+from pipelines.browse.groups import GroupCache
+from pipelines.browse.listing import Listing, fields_of
 from pipelines.browse.parts import in_sentence
-from pipelines.browse.query import Page, Row, RowQuery
-from pipelines.browse.request import PageRequest, address, format_position
-from pipelines.browse.sources import Sources, Text, agrees
+from pipelines.browse.query import Row, RowQuery
+from pipelines.browse.request import PageRequest, address
 from pipelines.pages import render
+from pipelines.pages.cells import bar
+from pipelines.pages.labels import LabelTones
+from pipelines.texts.sources import Sources, Text, agrees
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 
-#: Number of rows per page.
-TAG_TABLES = 25
+#: Number of texts per page of entities, and of labels offered above the results.
+_TEXTS, _FACETS = 50, 60
 #: Maximum seconds for reading the sources of a page of entities.
 _CONTEXT_SECONDS = 2.0
 
-_ENTITY_ORDERS = {
-    "stored": "as stored",
+_GROUP_ORDERS = {
+    "count": "most frequent first",
+    "score-up": "lowest mean score first",
+    "score-down": "highest mean score first",
+    "text-up": "A to Z",
+    "text-down": "Z to A",
+}
+_MENTION_ORDERS = {
+    "stored": "as in the documents",
     "score-down": "highest score first",
     "score-up": "lowest score first",
     "text-up": "A to Z",
     "text-down": "Z to A",
 }
-_MATCHES = {"part": "contains", "whole": "equals"}
+_MATCHES = {"part": "contains", "whole": "equals", "exact": "equals, same case"}
+_KINDS = {"csv": "CSV", "jsonl": "JSON lines"}
 Result = TypeVar("Result")
 
 
@@ -36,7 +49,7 @@ class Site:
     """The pages of an output folder.
 
     Args:
-        folder: path of the output folder.
+        folder: path or URL of the output folder.
         live: catalogue of the finished shards.
         database: the tables.
         sources: reader of document texts.
@@ -46,9 +59,13 @@ class Site:
     live: LiveCatalogue
     database: Database
     sources: Sources
+    groups: GroupCache = field(init=False)
 
-    def page(self, path: str, query: str) -> bytes:
-        """Return the page at a path.
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", GroupCache(self.database))
+
+    def page(self, path: str, query: str) -> bytes | Download:
+        """Return the page at a path, or the file to download.
 
         Args:
             path: path of the URL.
@@ -57,11 +74,13 @@ class Site:
         Raises:
             PageError: the page cannot be shown.
         """
-        pages: dict[str, Callable[[PageRequest], bytes]] = {
+        pages: dict[str, Callable[[PageRequest], bytes | Download]] = {
             "/": self._entities,
+            "/mentions": self._mentions,
             "/documents": self._documents,
             "/document": self._document,
             "/rejects": self._rejects,
+            "/download": self._download,
         }
         if path not in pages:
             raise not_found("There is no such page.")
@@ -76,50 +95,75 @@ class Site:
         return render("browse_error", title=error.title, forms=True, explanation=error.explanation, at="")
 
     def _entities(self, request: PageRequest) -> bytes:
-        query = RowQuery(
-            ANNOTATIONS.name,
-            request.searched("q"),
-            request.one_of("match", _MATCHES, "part") == "whole",
-            request.exactly("label"),
-            request.share("least"),
-            request.share("most"),
-            request.one_of("sort", _ENTITY_ORDERS, "stored"),
-        )
+        query = _entity_query(request, _GROUP_ORDERS, "count")
+        number, everything = request.count("page") or 1, request.flag("count")
 
         def look(catalogue: Catalogue) -> bytes:
-            with self.database.session() as queries:
-                listing = _Listing.of(queries, catalogue, query, request)
-            contexts = self._contexts(catalogue, listing.page.rows)
-            labels = catalogue.totals[ANNOTATIONS.name].most_common()
+            found = self.groups.groups(catalogue, query, everything=everything)
+            start = (number - 1) * _TEXTS
+            texts = found.texts[start : start + _TEXTS]
+            fields = _entity_fields(query, request, count="1" if everything else "")
+            most = found.texts[0].count if found.texts and query.order == "count" else 0
+            tones = _tones(catalogue)
             return self._rendered(
                 "browse",
                 "Entities",
                 catalogue,
-                listing=listing.values("/", match=request.text("match"), sort=request.text("sort")),
+                **_form("/", query, request, _GROUP_ORDERS, fields),
+                facets=_facets("/", found.by_label, fields, tones),
+                texts=[
+                    (
+                        group,
+                        [(label, count, tones.of(label)) for label, count in group.labels],
+                        bar(group.count / most) if most else "",
+                        address("/mentions", **{**fields, "q": group.text, "match": "exact", "sort": "", "count": ""}),
+                    )
+                    for group in texts
+                ],
+                found=found,
+                shown=(start + 1, start + len(texts)),
+                count_all=address("/", **{**fields, "count": 1}),
+                mentions=address("/mentions", **{**fields, "sort": "", "count": ""}),
+                previous=address("/", **fields, page=number - 1) if number > 1 else "",
+                next=address("/", **fields, page=number + 1) if start + _TEXTS < len(found.texts) else "",
+                downloads=_downloads("entities", fields),
+            )
+
+        return self._looked(look)
+
+    def _mentions(self, request: PageRequest) -> bytes:
+        query = _entity_query(request, _MENTION_ORDERS, "stored")
+
+        def look(catalogue: Catalogue) -> bytes:
+            with self.database.session() as queries:
+                listing = Listing.of(queries, catalogue, query, request)
+            contexts = self._contexts(catalogue, listing.page.rows)
+            fields = _entity_fields(query, request)
+            counts = dict(listing.by_value) or catalogue.totals[ANNOTATIONS.name]
+            counted = bool(listing.by_value) or not (query.text or query.least is not None or query.most is not None)
+            return self._rendered(
+                "browse_mentions",
+                "Mentions",
+                catalogue,
+                **_form("/mentions", query, request, _MENTION_ORDERS, fields),
+                listing=listing.values("/mentions", match=request.text("match"), sort=request.text("sort")),
+                facets=_facets("/mentions", counts, fields, _tones(catalogue), counted=counted),
                 rows=[
                     (row, context, address("/document", shard=row["shard"], hit=row["row"]) + "#hit")
                     for row, context in zip(listing.page.rows, contexts, strict=True)
                 ],
-                labels=[(label, count, address("/", label=label)) for label, count in labels],
-                matches=_MATCHES,
-                orders=_ENTITY_ORDERS,
-                match=request.text("match") or "part",
-                sort=query.order,
+                tone_of=_tones(catalogue).of,
+                downloads=_downloads("mentions", fields),
             )
 
         return self._looked(look)
 
     def _documents(self, request: PageRequest) -> bytes:
-        query = RowQuery(
-            DOCUMENTS.name,
-            request.searched("q"),
-            request.one_of("match", _MATCHES, "part") == "whole",
-            request.exactly("status"),
-        )
+        query = _document_query(request)
 
         def look(catalogue: Catalogue) -> bytes:
             with self.database.session() as queries:
-                listing = _Listing.of(queries, catalogue, query, request)
+                listing = Listing.of(queries, catalogue, query, request)
             return self._rendered(
                 "browse_documents",
                 "Documents",
@@ -129,6 +173,7 @@ class Site:
                 statuses=catalogue.totals[DOCUMENTS.name].most_common(),
                 matches=_MATCHES,
                 match=request.text("match") or "part",
+                downloads=_downloads("documents", fields_of(query, match=request.text("match"))),
             )
 
         return self._looked(look)
@@ -138,7 +183,7 @@ class Site:
 
         def look(catalogue: Catalogue) -> bytes:
             with self.database.session() as queries:
-                listing = _Listing.of(queries, catalogue, query, request)
+                listing = Listing.of(queries, catalogue, query, request)
             codes = catalogue.totals[REJECTS.name].most_common()
             return self._rendered(
                 "browse_rejects",
@@ -147,6 +192,7 @@ class Site:
                 listing=listing.values("/rejects"),
                 rows=[(row, _head(row["raw"])) for row in listing.page.rows],
                 codes=[(code, count, address("/rejects", code=code)) for code, count in codes],
+                downloads=_downloads("rejects", fields_of(query)),
             )
 
         return self._looked(look)
@@ -158,6 +204,21 @@ class Site:
             return self._rendered("browse_document", "Document", catalogue, **values)
 
         return self._looked(look)
+
+    def _download(self, request: PageRequest) -> Download:
+        kind = request.one_of("as", _KINDS, "csv")
+        what = request.one_of("what", dict.fromkeys(("entities", "mentions", "documents", "rejects"), ""), "entities")
+        catalogue = self.live.now()
+        if what == "entities":
+            query = _entity_query(request, _GROUP_ORDERS, "count")
+            return group_download(self.database, catalogue, query, kind)
+        if what == "mentions":
+            query = _entity_query(request, _MENTION_ORDERS, "stored")
+        elif what == "documents":
+            query = _document_query(request)
+        else:
+            query = RowQuery(REJECTS.name, request.searched("q"), value=request.exactly("code"))
+        return row_download(self.database, catalogue, query, kind)
 
     def _contexts(self, catalogue: Catalogue, rows: list[Row]) -> list[Any]:
         """Return the sentence of each entity, or the reason why it cannot be shown."""
@@ -172,7 +233,7 @@ class Site:
         known = list(documents)
         found = self.sources.texts([documents[owner] for owner in known], _CONTEXT_SECONDS)
         texts = dict(zip(known, found, strict=True))
-        tone_of, language = _tones(catalogue), catalogue.language
+        tones, language = _tones(catalogue), catalogue.language
         contexts: list[Any] = []
         for row, owner in zip(rows, owners, strict=True):
             text = texts.get(owner, Text(None, lost))
@@ -181,7 +242,7 @@ class Site:
             elif not agrees(text.text, [(row["char_start"], row["char_end"], row["text"])]):
                 contexts.append((None, f"its source has changed since it was tagged: {documents[owner]['source']}"))
             else:
-                contexts.append((in_sentence(text.text, row, language, tone_of(row["label"])), ""))
+                contexts.append((in_sentence(text.text, row, language, tones.of(row["label"])), ""))
         return contexts
 
     def _looked(self, look: Callable[[Catalogue], Result]) -> Result:
@@ -189,11 +250,14 @@ class Site:
         return found
 
     def _rendered(self, template: str, title: str, catalogue: Catalogue, **values: Any) -> bytes:
+        headline = values.pop("headline", "")
         return render(
             template,
             title=title,
+            headline=headline,
             forms=True,
             at=template,
+            max_rows=MAX_ROWS,
             folder=self.folder,
             named=bool(self.sources.named),
             totals={table.name: catalogue.count(table.name) for table in (ANNOTATIONS, DOCUMENTS, REJECTS)},
@@ -203,67 +267,72 @@ class Site:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """A page of rows, and the counts over all selected rows.
-
-    Attributes:
-        query: the rows to select.
-        page: the rows of the page.
-        looked_through: number of shards searched and of all shards, for an incomplete page.
-        count: number of selected rows, if known.
-        counted_all: whether the count is complete.
-        by_value: number of rows by label, status or code.
-        first: whether this is the first page.
-    """
-
-    query: RowQuery
-    page: Page
-    looked_through: tuple[int, int]
-    count: int | None
-    counted_all: bool
-    by_value: list[tuple[str, int]]
-    first: bool
-
-    @classmethod
-    def of(cls, queries: Queries, catalogue: Catalogue, query: RowQuery, request: PageRequest) -> "_Listing":
-        after = request.position("after", catalogue)
-        page = queries.page(catalogue, query, after, TAG_TABLES)
-        known = not query.text and query.least is None and query.most is None
-        count, whole, by_value = None, True, list[tuple[str, int]]()
-        if known or request.flag("count"):
-            counts = queries.counts(catalogue, query)
-            count, whole = counts.by_value.total(), counts.whole
-            by_value = [] if known else counts.by_value.most_common()
-        elif page.after is None and after is None:
-            count = len(page.rows)
-        done = catalogue.number_of(page.after.shard) if page.after is not None else None
-        return cls(query, page, (done or 0, len(catalogue.names)), count, whole, by_value, after is None)
-
-    def values(self, path: str, **more: object) -> dict[str, Any]:
-        """Return the variables of the templates; `more` are fields of the form that do not select rows."""
-        query, after = self.query, self.page.after
-        name = {ANNOTATIONS.name: "label", DOCUMENTS.name: "status", REJECTS.name: "code"}[query.table]
-        fields = {"q": query.text, name: query.value, "least": query.least, "most": query.most, **more}
-        return {
-            "fields": fields,
-            "next": address(path, **fields, after=format_position(after)) if after is not None else "",
-            "begin": "" if self.first else address(path, **fields),
-            "count_all": address(path, **fields, count=1) if self.count is None else "",
-            "whole": self.page.whole,
-            "looked_through": self.looked_through,
-            "count": self.count,
-            "counted_all": self.counted_all,
-            "by_value": [(value, count, address(path, **{**fields, name: value})) for value, count in self.by_value],
-            "narrowed": any(value not in (None, "") for value in fields.values()),
-            "all_rows": path,
-        }
+def _entity_query(request: PageRequest, orders: dict[str, str], order: str) -> RowQuery:
+    match = request.one_of("match", _MATCHES, "part")
+    return RowQuery(
+        ANNOTATIONS.name,
+        request.searched("q"),
+        match == "whole",
+        request.exactly("label"),
+        request.share("least"),
+        request.share("most"),
+        request.one_of("sort", orders, order),
+        match == "exact",
+    )
 
 
-def _tones(catalogue: Catalogue) -> Callable[[str], int]:
-    """Return a function that gives a label its colour; the most frequent labels have different colours."""
-    places = {label: place for place, (label, _) in enumerate(catalogue.totals[ANNOTATIONS.name].most_common())}
-    return lambda label: places.get(label, 0) % 6
+def _document_query(request: PageRequest) -> RowQuery:
+    match = request.one_of("match", _MATCHES, "part")
+    return RowQuery(
+        DOCUMENTS.name,
+        request.searched("q"),
+        match == "whole",
+        request.exactly("status"),
+        exact=match == "exact",
+        source=request.exactly("source"),
+    )
+
+
+def _entity_fields(query: RowQuery, request: PageRequest, **more: object) -> dict[str, Any]:
+    return fields_of(query, match=request.text("match"), sort=request.text("sort"), **more)
+
+
+def _form(
+    path: str, query: RowQuery, request: PageRequest, orders: dict[str, str], fields: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the variables of the form of entities."""
+    return {
+        "fields": fields,
+        "all_labels": address(path, **{**fields, "label": ""}),
+        "matches": _MATCHES,
+        "match": request.text("match") or "part",
+        "orders": orders,
+        "sort": query.order,
+        "more_filters": any(fields[name] not in (None, "") for name in ("least", "most", "match", "sort")),
+    }
+
+
+def _facets(
+    path: str, counts: Mapping[str, int], fields: dict[str, Any], tones: LabelTones, *, counted: bool = True
+) -> list[tuple[str, int | None, int, str]]:
+    """Return (label, number of entities, colour, link) of the labels to narrow a search to."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_FACETS]
+    first = {**fields, "count": fields.get("count", "")}
+    return [
+        (label, count if counted else None, tones.of(label), address(path, **{**first, "label": label}))
+        for label, count in ordered
+    ]
+
+
+def _downloads(what: str, fields: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return (name, link) of the formats that the rows of a page can be saved in."""
+    selected = {name: value for name, value in fields.items() if name != "count"}
+    return [(name, address("/download", what=what, **{"as": kind}, **selected)) for kind, name in _KINDS.items()]
+
+
+def _tones(catalogue: Catalogue) -> LabelTones:
+    """Return the colours of the labels; the most frequent ones have different colours."""
+    return LabelTones(catalogue.totals[ANNOTATIONS.name])
 
 
 def _head(raw: bytes | None) -> str:

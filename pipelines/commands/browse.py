@@ -17,9 +17,7 @@ def _options() -> list[inspect.Parameter]:
 
 @with_options(_options)
 def browse(
-    output: Annotated[
-        str, typer.Argument(metavar="OUTPUT", help="Output folder of `spanmarker tag`, on this machine.")
-    ],
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="Output folder of `spanmarker tag`: a path or URL.")],
     port: Annotated[
         int, shown(Panel.FILES, "PORT", "Port on 127.0.0.1; 0 selects a free one.", min=0, max=65535)
     ] = 8420,
@@ -40,15 +38,15 @@ def browse(
     output from somebody else names the sources of its documents itself, and could name any file or URL.
     All users of this machine can open the page while the command runs. Ctrl-C ends it.
     """
-    from pipelines.browse.catalogue import LiveCatalogue, local_folder
+    from pipelines.browse.catalogue import LiveCatalogue, output_folder
     from pipelines.browse.database import Database
     from pipelines.browse.server import Server
-    from pipelines.browse.sources import Sources
     from pipelines.browse.views import Site
     from pipelines.storage import use_options
+    from pipelines.texts.sources import Sources
 
     use_options(options["storage_option"] or [])
-    folder = local_folder(output)
+    folder = output_folder(output)
     print(f"Reading the finished shards of {folder}", flush=True)  # takes one second for ten thousand shards
     live = LiveCatalogue(folder)
     identity = live.now().identity

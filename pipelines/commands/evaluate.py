@@ -56,7 +56,6 @@ def evaluate(
     **options: Any,
 ) -> None:
     """Score a model: precision, recall and F1 over all gold entities, micro, macro and per label."""
-    from dataclasses import replace
     from time import monotonic
 
     from rich.console import Console
@@ -116,7 +115,7 @@ def evaluate(
                     )
         if analysis is not None:
             with display.phase("computing the scores"):
-                result = replace(analysis.result(), f1_interval=analysis.f1_interval())
+                result = analysis.result()
     unknown = unknown_labels(tagger, result)
     candidates = tagger.work["candidates"]
     facts = {

@@ -29,7 +29,8 @@ def _options() -> list[inspect.Parameter]:
     from pipelines.jobs.tag import TagJob
 
     required = {"input": " or --samples or --text"}
-    return options_of(TagJob, first=_FIRST, without={"beam_options"}, required=required)
+    switches = {"examples": "--examples/--no-examples"}
+    return options_of(TagJob, first=_FIRST, without={"beam_options"}, named=switches, required=required)
 
 
 @with_options(_options)

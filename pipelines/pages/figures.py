@@ -2,6 +2,9 @@
 
 import math
 
+#: Between a number and its unit, which stay on one line.
+_GAP = "\N{NO-BREAK SPACE}"
+
 
 class Figure(str):
     """A formatted number.
@@ -54,52 +57,72 @@ def decimal(value: float | None, digits: int = 2) -> Figure:
 
 
 def percent(value: float | None, digits: int = 1) -> Figure:
-    """Return a share in percent.
+    r"""Return a share in percent.
 
     Args:
         value: the share, 0 to 1; None gives a dash.
         digits: number of decimal places.
 
     >>> percent(0.1234), percent(1.0, 0)
-    ('12.3 %', '100 %')
+    ('12.3\xa0%', '100\xa0%')
     """
-    return _ABSENT if value is None else Figure(f"{100 * value:.{digits}f} %", value)
+    return _ABSENT if value is None else Figure(f"{100 * value:.{digits}f}{_GAP}%", value)
 
 
 def seconds(value: float | None) -> Figure:
-    """Return a duration in suitable units.
+    r"""Return a duration in suitable units.
 
     Args:
         value: the duration in seconds; None gives a dash.
 
-    >>> seconds(0.0123), seconds(5.25), seconds(75), seconds(3725), seconds(90061)
-    ('12 ms', '5.2 s', '1 min 15 s', '1 h 2 min', '1 d 1 h')
+    >>> [str(seconds(value)).replace("\xa0", " ") for value in (0.0123, 5.25, 75, 3725, 90061)]
+    ['12 ms', '5.2 s', '1 min 15 s', '1 h 2 min', '1 d 1 h']
     """
     if value is None:
         return _ABSENT
     if value < 1:
-        return Figure(f"{1000 * value:.0f} ms", value)
+        return Figure(f"{1000 * value:.0f}{_GAP}ms", value)
     if value < 60:
-        return Figure(f"{value:.1f} s", value)
+        return Figure(f"{value:.1f}{_GAP}s", value)
     whole = round(value)
     for unit, name, below, below_name in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= unit:
-            return Figure(f"{whole // unit:,} {name} {whole % unit // below} {below_name}", value)
-    return Figure(f"{whole} s", value)
+            return Figure(f"{whole // unit:,}{_GAP}{name} {whole % unit // below}{_GAP}{below_name}", value)
+    return Figure(f"{whole}{_GAP}s", value)
 
 
 def size(value: float | None) -> Figure:
-    """Return a size in suitable decimal units.
+    r"""Return a size in suitable decimal units.
 
     Args:
         value: the size in bytes; None gives a dash.
 
-    >>> size(999), size(1500), size(2.5e9)
-    ('999 B', '1.5 kB', '2.5 GB')
+    >>> [str(size(value)).replace("\xa0", " ") for value in (999, 1500, 2.5e9)]
+    ['999 B', '1.5 kB', '2.5 GB']
     """
     if value is None:
         return _ABSENT
     scaled, units = float(value), ["B", "kB", "MB", "GB", "TB"]
     while scaled >= 1000 and len(units) > 1:
         scaled, units = scaled / 1000, units[1:]
-    return Figure(f"{scaled:.0f} B" if units[0] == "B" else f"{scaled:.1f} {units[0]}", value)
+    return Figure(f"{scaled:.{0 if units[0] == 'B' else 1}f}{_GAP}{units[0]}", value)
+
+
+def plain(value: object) -> str:
+    """Return a plain JSON value in words, not in the notation of a program.
+
+    Args:
+        value: the value.
+
+    >>> plain(None), plain(True), plain({"PER": 0.5}), plain(["a", 2]), plain(0.0)
+    ('none', 'yes', 'PER: 0.5', 'a, 2', '0')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {plain(each)}" for name, each in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(plain, value)) or "none"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value in (None, "None") else str(value)

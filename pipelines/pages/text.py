@@ -1,6 +1,7 @@
 """Safe markup for text of documents: it cannot inject markup, hide or reorder other content, or bloat the page."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,20 @@ _SIGNS: dict[str, str] = {"entity": "", "right": "✓ ", "missed": "missed ", "w
 
 _PICTURES = {"\n": "↵", "\r": "␍", "\t": "⇥"}
 
+#: Number of colours of entities; further labels are grey.
+TONES = 8
+
+#: A text is cut only if that hides more than this many characters: an ellipsis in place of a few helps nobody.
+_WORTH_CUTTING = 12
+#: Maximum numbers of code points of a label, and of a full text shown as the tooltip of a cut one.
+_LABEL, _TOOLTIP = 80, 1000
+#: Maximum number of code points of an entity and its label that stay on one line, on a phone too.
+_SHORT = 32
+#: Maximum number of code points by which a section of a text moves to begin and end between words.
+_TO_SPACE = 40
+#: Characters of names after which a line may break; browsers know about hyphens.
+_SEPARATOR = re.compile(r"(?<=[/_])(?=[^/_])")
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -25,7 +40,7 @@ class Mark:
         end: code point after the last one.
         label: label of the range.
         kind: kind of the range, which decides its style.
-        tone: colour of an entity, 0 to 5.
+        tone: colour of an entity, 0 to `TONES`; the last is grey.
     """
 
     start: int
@@ -36,38 +51,83 @@ class Mark:
 
 
 def shown(text: str | None, limit: int = 200) -> Markup:
-    r"""Return text as safe markup.
+    r"""Return text as safe markup; the middle of a long one is replaced by an ellipsis, with the text as its tooltip.
 
     Args:
         text: the text; None gives no text.
-        limit: maximum number of code points; the middle of a longer text is cut out.
+        limit: maximum number of code points. A text that is longer by a few is shown in full.
 
     >>> print(shown("a<b>\u202e"))
     <bdi>a&lt;b&gt;<i class="u">U+202E</i></bdi>
-    >>> print(shown("x" * 1000, limit=6))
-    <bdi>xxxx<i class="u">994 more</i>xx</bdi>
+    >>> print(shown("abcdefghijklmnopqrstuvwxyz", limit=6))
+    <bdi title="abcdefghijklmnopqrstuvwxyz">abcd…yz</bdi>
     """
-    return Markup("<bdi>{}</bdi>").format(_cut("" if text is None else text, limit))
+    return _shown("" if text is None else text, limit, _visible)
+
+
+def name(text: str, limit: int = 80) -> Markup:
+    """Return a path, URL, label or id as safe markup that may wrap after its separators.
+
+    Args:
+        text: the name.
+        limit: maximum number of code points, as for `shown`.
+
+    >>> print(name("lake/part_1"))
+    <bdi>lake/<wbr>part_<wbr>1</bdi>
+    """
+    return _shown(text, limit, _breakable)
+
+
+def command(line: str) -> Markup:
+    """Return a line of code as safe markup that wraps between its words.
+
+    Args:
+        line: the line.
+
+    >>> print(command("ls --all"))
+    <span>ls</span> <span>--all</span>
+    """
+    return Markup(" ").join(Markup("<span>{}</span>").format(_visible(word)) for word in line.split(" "))
+
+
+def file_name(text: str) -> Markup:
+    """Return the last part of a path or URL as safe markup, with the whole as its tooltip.
+
+    Args:
+        text: the path.
+
+    >>> print(file_name("s3://lake/part-1"))
+    <bdi title="s3://lake/part-1">part-1</bdi>
+    """
+    last = text.rstrip("/").rpartition("/")[2] or text
+    return Markup('<bdi title="{}">{}</bdi>').format(_plain(text), _breakable(last[-_LABEL:]))
+
+
+def _shown(text: str, limit: int, visible: Callable[[str], Markup]) -> Markup:
+    if len(text) <= limit + _WORTH_CUTTING:
+        return Markup("<bdi>{}</bdi>").format(visible(text))
+    head, tail = _ends(text, limit)
+    return Markup('<bdi title="{}">{}…{}</bdi>').format(_plain(text), visible(head), visible(tail))
 
 
 def highlighted(text: str, marks: Sequence[Mark], limit: int = 400) -> Markup:
     """Return text with marked ranges, which may nest and cross.
 
-    A text longer than `limit` is reduced to a section that starts shortly before the first mark. The markup states the
-    length of the omitted text and the number of omitted marks on either side.
+    A text longer than `limit` is reduced to a section that starts shortly before the first mark. Labels are shown in
+    full, unless they are absurdly long. The markup states how many entities were left out at the end.
 
     Args:
         text: the text.
         marks: the ranges.
         limit: maximum number of code points.
 
-    >>> print(highlighted("Ann in York", [Mark(0, 3, "PER"), Mark(7, 11, "LOC", "missed")]))
-    <bdi><mark class="entity t0">Ann<b>PER</b></mark> in <mark class="missed t0">York<b>missed LOC</b></mark></bdi>
+    >>> print(highlighted("Ann left York.", [Mark(9, 13, "LOC", "missed")]))
+    <bdi>Ann left <mark class="missed t0 short">York<b>missed LOC</b></mark>.</bdi>
     """
     marks = sorted((each for each in marks if each.start < each.end), key=lambda each: (each.start, -each.end))
-    low, high = _window(len(text), marks, limit)
+    low, high = _window(text, marks, limit)
     inside = [each for each in marks if each.start < high and each.end > low]
-    parts: list[Markup] = [_note(f"{low:,} more")] if low else []
+    parts: list[Markup] = [Markup("… ")] if low else []
     open_marks: list[Mark] = []
     at = low
     edges = sorted({min(max(edge, low), high) for each in inside for edge in (each.start, each.end)} | {high})
@@ -87,35 +147,70 @@ def highlighted(text: str, marks: Sequence[Mark], limit: int = 400) -> Markup:
         parts += map(_begin, opening)
     if high < len(text):
         beyond = len(marks) - len(inside)
-        parts.append(_note(f"{len(text) - high:,} more" + (f", {beyond:,} entities among them" if beyond else "")))
+        parts.append(Markup(" …"))
+        if beyond:
+            parts.append(_note(f"{beyond:,} more {'entity' if beyond == 1 else 'entities'}"))
     return Markup("<bdi>{}</bdi>").format(Markup("").join(parts))
 
 
-def _window(length: int, marks: Sequence[Mark], limit: int) -> tuple[int, int]:
+def _window(text: str, marks: Sequence[Mark], limit: int) -> tuple[int, int]:
     first = marks[0].start if marks else 0
-    low = max(0, min(first - limit // 4, length - limit))
-    return low, min(length, low + limit)
+    low = max(0, min(first - limit // 4, len(text) - limit))
+    low, high = between_words(text, low, min(len(text), low + limit))
+    return min(low, first) if marks else low, high
+
+
+def between_words(text: str, low: int, high: int) -> tuple[int, int]:
+    """Return a section of a text a little shorter, so that it begins and ends between words.
+
+    Args:
+        text: the text.
+        low: first code point of the section.
+        high: code point after its last one.
+
+    >>> between_words("one two three", 1, 9), between_words("one two", 0, 7)
+    ((4, 7), (0, 7))
+    """
+    first, last = low, high
+    if low > 0 and (space := re.search(r"\s+", text[low - 1 : min(low + _TO_SPACE, high)])):
+        first += space.end() - 1
+    at = max(high - _TO_SPACE, low)
+    if high < len(text) and (space := re.search(r"\s+\S*\Z", text[at : high + 1])):
+        last = at + space.start()
+    return (first, last) if first < last else (low, high)
 
 
 def _begin(mark: Mark) -> Markup:
-    return Markup('<mark class="{} t{}">').format(mark.kind, mark.tone % 6)
+    short = " short" if mark.end - mark.start + len(mark.label) <= _SHORT else ""
+    return Markup('<mark class="{} t{}{}">').format(mark.kind, min(mark.tone, TONES), short)
 
 
 def _end(mark: Mark, *, whole: bool) -> Markup:
-    label = Markup("<b>{}{}</b>").format(_SIGNS[mark.kind], _cut(mark.label, 40)) if whole else ""
-    return Markup("{}</mark>").format(label)
+    label = mark.label
+    if len(label) > _LABEL + _WORTH_CUTTING:
+        label = "…".join(_ends(label, _LABEL))
+    return Markup("{}</mark>").format(
+        Markup("<b>{}{}</b>").format(_SIGNS[mark.kind], _breakable(label)) if whole else ""
+    )
 
 
-def _cut(text: str, limit: int) -> Markup:
-    if len(text) <= limit:
-        return _visible(text)
+def _ends(text: str, limit: int) -> tuple[str, str]:
     head = limit - limit // 3
-    tail = len(text) - (limit - head)
-    return Markup("").join((_visible(text[:head]), _note(f"{tail - head:,} more"), _visible(text[tail:])))
+    return text[:head], text[len(text) - (limit - head) :]
+
+
+def _plain(text: str) -> str:
+    """Return a text for an attribute, with its invisible characters named."""
+    cut = text[:_TOOLTIP] + ("…" if len(text) > _TOOLTIP else "")
+    return INVISIBLE.sub(lambda found: _PICTURES.get(found.group(), f"U+{ord(found.group()):04X}"), cut)
 
 
 def _note(words: str) -> Markup:
     return Markup('<i class="u">{}</i>').format(words)
+
+
+def _breakable(text: str) -> Markup:
+    return Markup("<wbr>").join(map(_visible, filter(None, _SEPARATOR.split(text))))
 
 
 def _visible(text: str) -> Markup:

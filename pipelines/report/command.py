@@ -35,8 +35,8 @@ def command_line(job: ShardJob) -> str:
 
 def _option(name: str, value: Any) -> list[str]:
     option = f"--{name.replace('_', '-')}"
-    if value is True:
-        return [option]
+    if isinstance(value, bool):
+        return [option if value else f"--no-{option[2:]}"]
     if isinstance(value, dict):
         value = [f"{key}={amount}" for key, amount in value.items()]
     if name in _HIDDEN:

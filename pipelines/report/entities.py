@@ -205,7 +205,9 @@ def _of_shard(output: str, shard: str) -> EntityCounts:
     return counts
 
 
-def describe_entities(counts: EntityCounts, shards: int, all_shards: int, all_rows: int) -> dict[str, Any]:
+def describe_entities(
+    counts: EntityCounts, shards: int, all_shards: int, all_rows: int, *, texts: bool = True
+) -> dict[str, Any]:
     """Return the entity statistics of the report as plain values.
 
     Args:
@@ -213,9 +215,10 @@ def describe_entities(counts: EntityCounts, shards: int, all_shards: int, all_ro
         shards: number of shards that were read.
         all_shards: number of shards in the output.
         all_rows: number of annotation rows in the output.
+        texts: whether to include the most frequent texts.
     """
     labels = sorted(counts.rows, key=lambda label: (-counts.rows[label], label))[:SHOWN_LABELS]
-    top = counts.top()
+    top = counts.top() if texts else {}
     bins = np.sum([*counts.scores.values(), np.zeros(SCORE_BINS, np.int64)], axis=0)
     return {
         "rows_looked_at": sum(counts.rows.values()),
@@ -229,7 +232,7 @@ def describe_entities(counts: EntityCounts, shards: int, all_shards: int, all_ro
                 "rows": counts.rows[label],
                 "mean_score": round(counts.score_sums[label] / counts.rows[label], 4),
                 "score_bins": counts.scores[label].tolist(),
-                "top": [{"text": text, "count": count} for text, count in top[label]],
+                "top": [{"text": text, "count": count} for text, count in top.get(label, [])],
                 "counts_too_small_by_up_to": counts.taken.get(label, 0),
             }
             for label in labels

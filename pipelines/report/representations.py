@@ -6,11 +6,13 @@ from typing import Any
 
 from pipelines.pages import render
 from pipelines.pages.figures import decimal, number
-from pipelines.pages.text import shown
+from pipelines.pages.text import name
 from pipelines.report.evaluation_page import format_fact, short
 from pipelines.report.folder import publish_files
+from pipelines.report.representation_findings import representation_findings, representation_headline
 from spanmarker_core import charts
 from spanmarker_core.charts import Series
+from spanmarker_core.text.counted import counted
 from spanmarker_core.text.markdown import cell, table
 
 #: Maximum number of classes in the chart of cosines, the most frequent ones, limited by the width of a page.
@@ -18,6 +20,8 @@ _CLASSES = 8
 #: Levels of overlap: words shared by two spans divided by the words in either.
 _LEVELS = {"none": "none", "weak": "up to 0.5", "strong": "above 0.5"}
 _NO_ENTITY = "no entity"
+#: Difference of two cosines that a chart shows.
+_VISIBLE = 0.02
 
 
 def publish_representations(folder: str, values: Mapping[str, Any]) -> str:
@@ -80,6 +84,8 @@ def representations_page(values: Mapping[str, Any]) -> bytes:
     return render(
         "representations",
         title="Representations",
+        headline=representation_headline(values),
+        findings=representation_findings(values),
         what=_what(values),
         values=values,
         no_entity=norms[-1],
@@ -109,8 +115,8 @@ def notes(values: Mapping[str, Any]) -> list[str]:
     found = []
     if values["unreachable"]:
         found.append(
-            f"{values['unreachable']:,} entities have no representation: they exceed entity_max_length, or their "
-            "first or last word has no token."
+            f"{counted(values['unreachable'], 'entity', 'entities')} without a representation: longer than "
+            "entity_max_length, or with a first or last word that has no token."
         )
     if values["unknown"]:
         labels = ", ".join(short(label) for label in values["unknown"][:_CLASSES])
@@ -153,7 +159,7 @@ def _markdown_class(row: tuple[Mapping[str, Any], list[float | None]]) -> list[o
 def _page_class(row: tuple[Mapping[str, Any], list[float | None]]) -> list[object]:
     each, cosines = row
     return [
-        _NO_ENTITY if each["label"] is None else shown(each["label"], 60),
+        _NO_ENTITY if each["label"] is None else name(each["label"]),
         number(each["seen"]),
         number(each["taken"]),
         *(decimal(each[name], 2) for name in ("mean", "deviation")),
@@ -166,11 +172,16 @@ def _plain(value: float | None) -> str:
 
 
 def _ratios(ratios: Sequence[Mapping[str, Any]]) -> Any:
-    series = [
-        Series(name, [(each["ratio"], each[key]) for each in ratios if each[key] is not None])
-        for name, key in (("all neighbours", "cosine"), ("non-entities", "no_entity"))
-    ]
-    return charts.lines(series, title="Cosine by overlap ratio", x="overlap ratio, up to", y="mean cosine")
+    measured = [each for each in ratios if each["cosine"] is not None]
+    series = [Series("all neighbours", [(each["ratio"], each["cosine"]) for each in measured])]
+    others = [(each["ratio"], each["no_entity"]) for each in ratios if each["no_entity"] is not None]
+    if _differ(dict(series[0].points), dict(others)):  # otherwise one line covers the other
+        series.append(Series("neighbours that are not entities", others))
+    return charts.lines(series, title="Cosine by overlap ratio", x="share of common words, up to", y="mean cosine")
+
+
+def _differ(first: Mapping[float, float], second: Mapping[float, float]) -> bool:
+    return any(abs(value - second[ratio]) > _VISIBLE for ratio, value in first.items() if ratio in second)
 
 
 def _histogram(histogram: Mapping[str, Sequence[float]]) -> Any:
@@ -187,10 +198,10 @@ def _heat(values: Mapping[str, Any]) -> Any:
     last = len(values["norms"]) - 1
     places = [*range(min(last, _CLASSES)), last]
     labels = [values["norms"][place]["label"] for place in places]
-    names = [_NO_ENTITY if label is None else short(label) for label in labels]
+    names = [_NO_ENTITY if label is None else name(label) for label in labels]
     matrix = values["cosines"]["matrix"]
     cells = [[None if (cosine := matrix[a][b]) is None else round(cosine, 2) for b in places] for a in places]
-    return charts.heat(names, names, cells, title="Mean cosine between two classes", percent=False)
+    return charts.heat(names, names, cells, title="Mean cosine between two classes", percent=False, digits=2)
 
 
 def _plane(plane: Mapping[str, Any]) -> Any:
@@ -213,10 +224,10 @@ def _templates(templates: Mapping[str, Any]) -> list[list[object]]:
         nearest = max(others, key=lambda other: (others[other], -other), default=None)
         rows.append(
             [
-                shown(label, 60),
+                name(label),
                 decimal(templates["norms"][place], 3),
                 decimal(sum(others.values()) / len(others) if others else None, 3),
-                "" if nearest is None else shown(templates["labels"][nearest], 40),
+                "" if nearest is None else name(templates["labels"][nearest]),
                 decimal(None if nearest is None else others[nearest], 3),
             ]
         )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pipelines.report.verdict import describe_model_in_words, verdict
 from pipelines.shards.stats import STATUSES
 from pipelines.stages.languages import AUTO, DEFAULT
 from spanmarker_core.text.counted import counted
@@ -23,6 +24,8 @@ def report_markdown(values: dict[str, Any]) -> bytes:
     counts = output["counts"]
     parts = [
         "# Run report",
+        f"**{cell(verdict(values))}**",
+        cell(f"Model: {words}") if (words := describe_model_in_words(values)) else "",
         f"Started {run['started']}, {run['seconds']:,} s. {describe_shards(run)} {run['words']:,} words, "
         f"{run['words_per_second']:,} words/s.",
         _table(("why", "shards"), run["shards_by_reason"].items()),

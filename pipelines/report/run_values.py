@@ -12,7 +12,8 @@ from importlib.metadata import version
 from typing import Any
 
 from pipelines import CODE_VERSION
-from pipelines.jobs.base import CorpusJob, ShardJob
+from pipelines.jobs.base import ShardJob
+from pipelines.jobs.tag import TagJob
 from pipelines.output.digest_set import DigestSet, Sizes
 from pipelines.output.layout import tables_of
 from pipelines.output.manifest import committed_names, entry_rows, read_entries
@@ -20,7 +21,9 @@ from pipelines.output.pending_shards import PendingShards
 from pipelines.processes.memory import peak_rss_bytes
 from pipelines.report.duplicates import duplicate_ids
 from pipelines.report.entities import count_entities, describe_entities, shards_to_look_at
+from pipelines.report.model import describe_model
 from pipelines.report.run_counts import RunCounts, seconds_of
+from pipelines.report.samples import sample_sentences
 from pipelines.report.sources import SourceCounts, dev_density_of
 from pipelines.report.stages import stage_values
 from pipelines.report.totals import Totals
@@ -55,6 +58,8 @@ class RunFacts:
         reasons: pending shards by the reason why they were processed.
         found: values of `describe_entities`; None if nothing is tagged.
         density: values of `SourceCounts.described`; None if nothing is tagged.
+        sample: values of `sample_sentences`; None if nothing is tagged, or if the job shows no examples.
+        model: values of `describe_model`; None if nothing is tagged or the model cannot be read.
     """
 
     command: dict[str, Any]
@@ -73,6 +78,8 @@ class RunFacts:
     reasons: dict[str, int] = field(default_factory=dict)
     found: dict[str, Any] | None = None
     density: dict[str, Any] | None = None
+    sample: dict[str, Any] | None = None
+    model: dict[str, Any] | None = None
 
 
 def describe_run(
@@ -108,10 +115,12 @@ def describe_run(
             yield entry.shard, _rows(entry)
 
     rows = Sizes.of(added())
-    found = density = None
+    found = density = sample = model = None
     if ANNOTATIONS in tables_of(identity):
-        found = _found(output, rows)
-        assert isinstance(job, CorpusJob)
+        assert isinstance(job, TagJob)
+        found, names = _found(output, rows, texts=job.examples)
+        sample = sample_sentences(output, names, job.input, identity) if job.examples else None
+        model = describe_model(job.model_path)
         density = sources.described(dev_density_of(job.model_path, identity), lambda: _sources(output))
     # For samples, the tagging run reports duplicates.
     looked_at = known if DOCUMENTS in tables_of(identity) else DigestSet.of([])
@@ -136,14 +145,20 @@ def describe_run(
         reasons=work.reasons,
         found=found,
         density=density,
+        sample=sample,
+        model=model,
     )
     return report_values(facts, totals)
 
 
-def _found(output: str, rows: Sizes) -> dict[str, Any]:
+def _found(output: str, rows: Sizes, *, texts: bool) -> tuple[dict[str, Any], list[str]]:
+    """Return the entity statistics, and the names of the shards with annotations that they come from."""
     chosen = shards_to_look_at(rows)
-    counts = count_entities(output, chosen.among(committed_names(output)))
-    return describe_entities(counts, len(chosen), len(rows.names), int(rows.sizes.sum()))
+    names = list(chosen.among(committed_names(output)))
+    counts = count_entities(output, names)
+    described = describe_entities(counts, len(chosen), len(rows.names), int(rows.sizes.sum()), texts=texts)
+    empty = DigestSet(rows.names.keys[rows.sizes == 0])
+    return described, list(empty.missing(names))
 
 
 def _rows(entry: Entry) -> int:
@@ -170,6 +185,7 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
         "command": facts.line,
         "job": facts.command,
         "identity": facts.identity,
+        "model": facts.model,
         "machine": counts.machine,
         "versions": versions(),
         "this_run": {
@@ -215,6 +231,7 @@ def report_values(facts: RunFacts, totals: Totals) -> dict[str, Any]:
             "entities_by_label": dict(totals.labels.most_common()),
             "found": facts.found,
             "density": facts.density,
+            "sample": facts.sample,
             "seconds_by_stage": {stage: round(seconds, 2) for stage, seconds in sorted(totals.seconds.items())},
             "stages": stage_values(totals.seconds),
             "slowest_shards": _shards(totals.slowest),

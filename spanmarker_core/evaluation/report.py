@@ -45,9 +45,7 @@ def to_markdown(result: EvaluationResult, facts: Mapping[str, object]) -> str:
     """
     by_support = sorted(result.per_label.items(), key=lambda item: (-item[1].support, item[0]))
     within = (
-        f"; 95 % interval {' to '.join(map(percent, result.f1_interval))}, bootstrap over documents"
-        if result.f1_interval
-        else ""
+        f"; 95 % interval {' to '.join(map(percent, result.f1_interval))} over documents" if result.f1_interval else ""
     )
     lines = [
         "# Evaluation",

@@ -6,7 +6,7 @@ distinct surface forms.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -17,6 +17,7 @@ from spanmarker_core.evaluation.scores import (
     calibration,
     confusion,
     curves,
+    intervals,
     structure,
 )
 from spanmarker_core.evaluation.scores import (
@@ -29,7 +30,6 @@ from spanmarker_core.evaluation.scores.attributes import ATTRIBUTES, BUCKETS, SE
 from spanmarker_core.evaluation.scores.examples import ErrorExamples, Marked, in_context
 from spanmarker_core.evaluation.scores.metrics import EvaluationResult, Scores, SpanScorer
 from spanmarker_core.evaluation.scores.overlaps import overlapping, surface
-from spanmarker_core.evaluation.scores.significance import DocumentCounts
 from spanmarker_core.evaluation.scores.structure import STRUCTURES, structures
 from spanmarker_core.spans.decoding import Threshold
 
@@ -75,10 +75,10 @@ class Analysis:
         self.setting = setting
         self.training = training
         self._scorer = SpanScorer(setting.entity_max_length, setting.labels)
-        self._documents = DocumentCounts()
         self._as_tags = SpanScorer()
         self._left_out = {"gold": 0, "predicted": 0}
         self._semeval = matching.SemEval()
+        self._intervals = intervals.F1Intervals()
         self._errors = errors.ErrorCounter()
         self._confusion = confusion.Confusion()
         self._structure = Groups(STRUCTURES)
@@ -108,7 +108,7 @@ class Analysis:
         found = set(predictions)
         self._count(sentence, gold)
         self._scorer.add(gold, found)
-        self._documents.add(sentence.document_id, gold, found)
+        self._intervals.add(sentence.document_id, gold, found)
         missed, false = errors.error_kinds(gold, found)
         self._errors.add(missed, false)
         self._confusion.add(gold, found)
@@ -121,17 +121,14 @@ class Analysis:
         self._offer(sentence, gold & found, missed, false, predictions)
 
     def result(self) -> EvaluationResult:
-        """Return the scores, without the interval of F1."""
-        return self._scorer.result()
-
-    def f1_interval(self) -> tuple[float, float] | None:
-        """Return the 95 % interval of micro F1 over documents; None for fewer than two documents."""
-        return self._documents.f1_interval()
+        """Return the scores."""
+        return replace(self._scorer.result(), f1_interval=self._intervals.micro())
 
     def to_json(self) -> dict[str, Any]:
         """Return everything except the scores as JSON values; shares are from 0 to 1, not rounded."""
         return {
             "data": self._counts_to_json(),
+            "intervals": self._intervals.to_json(),
             "errors": {"conventions": errors.CONVENTIONS, **asdict(self._errors.rates())},
             "confusion": {"conventions": confusion.CONVENTIONS, **self._confusion.to_json()},
             "attributes": self._attributes_to_json(),
@@ -253,7 +250,7 @@ class Analysis:
         single = threshold if isinstance(threshold, int | float) else None
         chosen = curves.point(single, micro.support, micro.predicted, micro.correct)
         if threshold is None:
-            best = "all entities from the tags" if self.setting.tags else "each span's best label, if that is not O"
+            best = "all entities from the tags" if self.setting.tags else "each span has its most likely label"
             words = f"no threshold: {best}"
         elif single is None:
             words = "one threshold per label"

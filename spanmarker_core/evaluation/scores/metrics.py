@@ -60,8 +60,8 @@ class EvaluationResult:
         flat_ceiling: upper bound of the recall of any decoder without overlaps: the share of gold entities in the
             largest set of reachable ones that do not overlap. Equals `micro.ceiling` if gold is flat.
         sentences: number of sentences.
-        f1_interval: bounds of the 95 % bootstrap interval of micro F1 over documents; None if it was not computed, or
-            if there are fewer than two documents.
+        f1_interval: bounds of the 95 % interval of micro F1 over documents; None if it was not computed or cannot be
+            determined, as in `F1Intervals`.
     """
 
     micro: Scores

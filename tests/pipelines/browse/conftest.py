@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.browse.catalogue import LiveCatalogue, local_folder
+from pipelines.browse.catalogue import LiveCatalogue, output_folder
 from pipelines.browse.database import Database
 from pipelines.browse.server import Server
-from pipelines.browse.sources import Sources
 from pipelines.browse.views import Site
+from pipelines.texts.sources import Sources
 from tests.support.hostile import hostile_output
 
 
 @contextlib.contextmanager
 def site(output, named=None):
     """Yield the pages of an output; `named` are the folders whose files may be read, the one it is in by default."""
-    folder = local_folder(str(output))
+    folder = output_folder(str(output))
     live, database = LiveCatalogue(folder), Database(folder)
     identity = live.now().identity
     named = [str(Path(folder).parent)] if named is None else named

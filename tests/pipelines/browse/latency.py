@@ -8,14 +8,18 @@ from pathlib import Path
 
 PAGES = {
     "first page": "",
-    "search, common": "?q=baba",
-    "search, rare": "?q=zzqx",
-    "search, whole": "?q=lansupizer&match=whole",
-    "label": "?label=language",
-    "label and least score": "?label=language&least=0.9",
-    "search and count": "?q=baba&count=1",
-    "highest score first": "?sort=score-down",
-    "A to Z": "?sort=text-up",
+    "texts of a search": "?q=baba",
+    "texts of a label": "?label=language",
+    "all texts": "?count=1",
+    "mentions": "mentions",
+    "search, common": "mentions?q=baba",
+    "search, rare": "mentions?q=zzqx",
+    "search, whole": "mentions?q=lansupizer&match=whole",
+    "label": "mentions?label=language",
+    "label and least score": "mentions?label=language&least=0.9",
+    "search and count": "mentions?q=baba&count=1",
+    "highest score first": "mentions?sort=score-down",
+    "A to Z": "mentions?sort=text-up",
     "documents": "documents",
     "a document's id": "documents?q=doc-00007-000123&match=whole",
     "rejects": "rejects",
@@ -41,8 +45,8 @@ def timed(url: str) -> list[float]:
 
 
 def measured(url: str) -> dict[str, list[float]]:
-    """Return the seconds of each page, and of the first document that the first page leads to."""
-    link = re.search(r'href="/(document\?[^"#]*)', read(url).decode())
+    """Return the seconds of each page, and of the first document that the mentions lead to."""
+    link = re.search(r'href="/(document\?[^"#]*)', read(f"{url}mentions").decode())
     pages = PAGES | ({"a document": link[1].replace("&amp;", "&")} if link else {})
     return {name: timed(url + path) for name, path in pages.items()}
 

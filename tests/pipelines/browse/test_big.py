@@ -34,7 +34,7 @@ def figures(folder: Path, rows: int, shards: int) -> tuple[dict[str, list[float]
 def test_pages_of_two_million_rows_come_soon_and_cost_little(tmp_path):
     seconds, peak = figures(tmp_path, 2_000_000, 50)
     assert peak < LIMIT
-    for name in ("first page", "search, common", "label", "a document"):
+    for name in ("first page", "texts of a search", "mentions", "search, common", "label", "a document"):
         assert min(seconds[name]) < 1, name
     assert max(map(min, seconds.values())) < 5
     assert "a document" in seconds

@@ -52,60 +52,88 @@ def url(tmp_path_factory):
         yield url
 
 
-def test_an_entity_is_searched_filtered_and_seen_in_its_document(browser, url):
+def test_texts_are_counted_narrowed_and_lead_to_their_mentions(browser, url):
     with opened(browser, url) as visit:
         page = visit.page
-        assert page.locator("article").count() == 25
-        page.get_by_label("Entity").fill("YORK")
+        assert page.locator("tbody tr").count() == len(ENTITIES)
+        assert page.locator("tbody tr td:nth-child(2)").all_inner_texts() == ["12"] * len(ENTITIES)
+        page.get_by_label("Entity", exact=True).fill("york")
         page.get_by_role("button", name="Search").click()
-        assert "24 entities found" in page.get_by_role("status").inner_text()
-        page.get_by_role("combobox", name="Label").select_option("work")
-        page.get_by_label("Minimum score").fill("0.7")
+        assert page.locator("tbody tr td:first-child").all_inner_texts() == ["York", "York Museum"]
+        page.get_by_role("list", name="Labels").get_by_role("link", name="work").click()
+        assert page.locator("tbody tr td:first-child").all_inner_texts() == ["York Museum"]
+        assert page.get_by_label("Entity", exact=True).input_value() == "york"
+        with page.expect_download() as saved:
+            page.get_by_role("link", name="CSV").click()
+        lines = saved.value.path().read_text("utf-8").splitlines()
+        assert lines[0] == "text,entities,mean_score,labels"
+        assert lines[1].startswith("York Museum,12,")
+        assert len(lines) == 2
+        page.get_by_role("link", name="York Museum").click()
+        assert "12 mentions found" in page.get_by_role("status").inner_text()
+        assert page.locator(".sample li").count() == 12
+        assert_sound(visit)
+
+
+def test_an_entity_is_searched_filtered_and_seen_in_its_document(browser, url):
+    with opened(browser, f"{url}mentions") as visit:
+        page = visit.page
+        assert page.locator(".sample li").count() == 25
+        page.get_by_label("Entity", exact=True).fill("YORK")
+        page.get_by_role("button", name="Search").click()
+        assert "24 mentions found" in page.get_by_role("status").inner_text()
+        page.get_by_role("list", name="Labels").get_by_role("link", name="work").click()
+        page.get_by_text("Match, scores and order").click()
+        page.get_by_label("Lowest score").fill("0.7")
         page.get_by_label("Order").select_option("highest score first")
-        page.get_by_label("Entity").press("Enter")
-        assert "4 entities found" in page.get_by_role("status").inner_text()
-        scores = [float(words.split()[0]) for words in page.locator("article p.none").all_inner_texts()]
+        page.get_by_label("Entity", exact=True).press("Enter")
+        assert "4 mentions found" in page.get_by_role("status").inner_text()
+        scores = [float(words.split()[-1]) for words in page.locator(".sample small").all_inner_texts()]
         assert scores == sorted(scores, reverse=True)
         assert min(scores) >= 0.7
-        hit = page.locator("article").first
+        hit = page.locator(".sample li").first
         assert hit.locator("mark").inner_text().startswith("York Museum")
         hit.get_by_role("link").click()
-        assert page.get_by_role("heading", level=1).inner_text() == "Document"
+        assert page.get_by_role("heading", level=1).inner_text() == "letter 11"
         text = page.locator("#text")
-        assert text.locator("mark").count() == 5 + 1  # all, and that this is the one
+        assert text.locator("p mark").count() == 5 + 1  # all, and that this is the one
         assert "this one" in page.locator("#hit mark", has_text="York Museum").first.inner_text()
         assert "<b>her</b>" in text.inner_text()
         assert page.locator("#hit").evaluate("each => each.getBoundingClientRect().top") < 900
         page.get_by_role("button", name="Score").click()
         assert page.locator("th[aria-sort]").count() == 1
-        page.go_back()
-        assert page.get_by_label("Entity").input_value() == "YORK"
+        page.get_by_role("link", name="Previous document").click()
+        assert page.get_by_role("heading", level=1).inner_text() == "letter 10"
+        page.get_by_role("list", name="Labels").get_by_role("link", name="place").click()
+        assert text.locator("p mark").count() == 2
+        page.get_by_role("link", name="all documents of this source").click()
+        assert page.locator("tbody tr").count() == 12
         assert_sound(visit)
 
 
 def test_pages_are_turned_and_every_entity_is_on_one(browser, url):
-    with opened(browser, url) as visit:
+    with opened(browser, f"{url}mentions") as visit:
         page, seen = visit.page, 0
         while True:
-            seen += page.locator("article").count()
+            seen += page.locator(".sample li").count()
             if not page.get_by_role("link", name="Next page").count():
                 break
             page.get_by_role("link", name="Next page").click()
         assert seen == 12 * len(ENTITIES)
         page.get_by_role("link", name="First page").click()
-        page.locator("#labels").get_by_role("link", name="place").click()
-        assert "24 entities found" in page.get_by_role("status").inner_text()
-        page.get_by_role("link", name="Documents").click()
+        page.get_by_role("list", name="Labels").get_by_role("link", name="place").click()
+        assert "24 mentions found" in page.get_by_role("status").inner_text()
+        page.get_by_role("link", name="Documents", exact=True).click()
         page.get_by_label("Document", exact=True).fill("letter 7")
         page.get_by_role("button", name="Search").click()
         page.locator("td").get_by_role("link", name="letter 7").click()
-        assert page.locator("#text mark").count() == 5
+        assert page.locator("#text p mark").count() == 5
         page.get_by_role("link", name="Rejects").click()
         assert "the text is null" in page.locator("td").all_inner_texts()
         assert_sound(visit)
 
 
-@pytest.mark.parametrize("path", ["", "documents", "rejects", "nothing"])
+@pytest.mark.parametrize("path", ["", "mentions", "documents", "rejects", "nothing"])
 def test_hostile_texts_do_nothing_and_fit(browser, hostile_url, path):
     for width, dark in ((PHONE, True), (DESK, False)):
         with opened(browser, hostile_url + path, width=width, dark=dark) as visit:
@@ -113,7 +141,7 @@ def test_hostile_texts_do_nothing_and_fit(browser, hostile_url, path):
             if path == "nothing":
                 visit.errors.clear()  # The browser tells of the 404.
             assert_sound(visit)
-            links = visit.page.locator("article a")
+            links = visit.page.locator(".sample li a")
             for number in range(width == PHONE and links.count() and 3):
                 links.nth(number).click()
                 assert_sound(visit)

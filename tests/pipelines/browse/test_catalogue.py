@@ -6,7 +6,7 @@ import time
 import pytest
 
 from pipelines.browse import catalogue as module
-from pipelines.browse.catalogue import LiveCatalogue, local_folder, read_catalogue
+from pipelines.browse.catalogue import LiveCatalogue, output_folder, read_catalogue
 from pipelines.errors import PipelineError
 from pipelines.output.manifest import plan_path
 from tests.support.browsed_output import IDENTITY, add_shard, annotation, begin, document
@@ -96,13 +96,13 @@ def test_other_folders_are_refused(tmp_path, identity, code):
     if identity:
         begin(tmp_path, identity)
     with pytest.raises(PipelineError) as caught:
-        local_folder(str(tmp_path))
+        output_folder(str(tmp_path))
     assert caught.value.code == code
 
 
-def test_outputs_in_a_store_are_refused():
+def test_names_in_a_store_that_duckdb_would_take_for_patterns_are_refused():
     with pytest.raises(PipelineError) as caught:
-        local_folder("memory://bucket/out")
+        output_folder("memory://bucket/out[1]")
     assert caught.value.code == "browse.not_local"
 
 
@@ -111,7 +111,7 @@ def test_a_plan_of_a_later_version_is_refused(tmp_path):
     with open(plan_path(str(tmp_path)), "w") as file:
         file.write(json.dumps({"plan_version": 99, "job": IDENTITY}) + "\n")
     with pytest.raises(PipelineError) as caught:
-        local_folder(str(tmp_path))
+        output_folder(str(tmp_path))
     assert caught.value.code == "plan.other_version"
 
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.browse import database as module
+from pipelines.browse import queries as queries_module
 from pipelines.browse import query as rules
 from pipelines.browse.catalogue import read_catalogue
 from pipelines.browse.database import Database, Gone, retrying
@@ -188,8 +189,11 @@ def test_what_takes_too_long_is_broken_off(tmp_path, monkeypatch):
     fill(tmp_path, [50, 50, 50])
     catalogue = read_catalogue(str(tmp_path))
     database = Database(str(tmp_path), seconds=0.3)
-    slow = module._FILES + ", (SELECT count(*) FROM range(20000) a, range(20000) b WHERE hash(a.range, b.range) = 1)"
-    monkeypatch.setattr(module, "_FILES", slow)
+    slow = (
+        queries_module.FILES
+        + ", (SELECT count(*) FROM range(20000) a, range(20000) b WHERE hash(a.range, b.range) = 1)"
+    )
+    monkeypatch.setattr(queries_module, "FILES", slow)
     began = time.monotonic()
     for order in ("stored", "score-down"):
         query = RowQuery("annotations", "Ann", order=order)
@@ -216,15 +220,15 @@ def test_a_page_that_was_broken_off_goes_on_where_it_stopped(filled, monkeypatch
     query = RowQuery("annotations", "n")
     monkeypatch.setattr(rules, "_FIRST_FILES", 1)
     monkeypatch.setattr(rules, "_MOST_FILES", 1)
-    real, sent = module.Queries._execute, []
+    real, sent = module.Queries.execute, []
 
     def second_fails(self, statement, parameters):
         sent.append(statement)
         if len(sent) % 2 == 0:
-            raise module._OutOfTime
+            raise module.OutOfTime
         return real(self, statement, parameters)
 
-    monkeypatch.setattr(module.Queries, "_execute", second_fails)
+    monkeypatch.setattr(module.Queries, "execute", second_fails)
     found, after = [], None
     for _ in range(20):
         with database.session() as queries:
@@ -240,6 +244,7 @@ def test_a_page_that_was_broken_off_goes_on_where_it_stopped(filled, monkeypatch
 def test_others_wait_and_are_told(filled, monkeypatch):
     database, _, _ = filled
     monkeypatch.setattr(database, "_slots", threading.Semaphore(0))
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0.05)
     with pytest.raises(PageError, match="Other searches"), database.session(0.05):
         pass
 
@@ -297,13 +302,13 @@ def test_thousands_of_files_cost_what_is_looked_at(tmp_path):
     catalogue = read_catalogue(str(tmp_path))
     database, seen = Database(str(tmp_path)), []
     with database.session() as queries:
-        real = queries._execute
+        real = queries.execute
 
         def counted(statement, parameters):
             seen.append(len(parameters[0]))
             return real(statement, parameters)
 
-        queries._execute = counted
+        queries.execute = counted
         page = queries.page(catalogue, RowQuery("annotations"), None, 20)
     assert len(page.rows) == 20
     assert sum(seen) < 50

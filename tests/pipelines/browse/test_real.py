@@ -5,7 +5,7 @@ import gzip
 import pyarrow.parquet as pq
 import zstandard
 
-from pipelines.browse.sources import agrees
+from pipelines.texts.sources import agrees
 from tests.pipelines.browse.conftest import site
 from tests.pipelines.browse.test_views import look
 from tests.support.jobs import documents, tag, write_jsonl, write_parquet
@@ -42,7 +42,7 @@ def test_every_entity_of_a_run_is_shown_in_its_text(tmp_path, tiny_bundle):
                 assert agrees(text, surfaces)
         assert "broken_json" in look(pages, "/rejects").words
         assert "null_id" in look(pages, "/rejects").words
-        page = look(pages, "/?sort=score-down")
+        page = look(pages, "/mentions?sort=score-down")
         assert "Its sentence is not shown" not in page.words
         assert len(page.to("/document")) == 25
 

@@ -62,8 +62,14 @@ def opened(browser, where: str | Path, *, width: int = DESK, dark: bool = False)
         context.close()
 
 
+#: A function that returns the lowest contrast of text and what is behind it, with the text, as the browser draws them.
+_CONTRAST = (Path(__file__).parent / "contrast.js").read_text("utf-8").partition("\n")[2]
+
+
 def assert_sound(visit: Visit) -> None:
-    """No errors, no requests to elsewhere, and nothing that is wider than the window."""
+    """No errors, no requests to elsewhere, nothing that is wider than the window, and all text legible (WCAG 2 AA)."""
+    least, text = visit.page.evaluate(_CONTRAST)
+    assert least >= 4.5, f"contrast {least:.1f}: {text!r}"
     assert visit.errors == []
     assert visit.requests == []
     wide = visit.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")

@@ -3,6 +3,7 @@
 from markupsafe import Markup
 
 from pipelines import pages
+from pipelines.pages import cells
 from pipelines.pages.text import Mark, highlighted
 from spanmarker_core import charts
 
@@ -54,6 +55,7 @@ def gallery() -> bytes:
     environment.filters = {**environment.filters, "list_of": lambda value: [value]}
     text = environment.from_string(TEMPLATE).render(
         title=f"Gallery {HOSTILE[0]}",
+        headline="",
         policy=pages.policy(),
         hostile=HOSTILE,
         rows=[
@@ -61,6 +63,7 @@ def gallery() -> bytes:
             (HOSTILE[0], pages.percent(1.0), 9, charts.meter(1)),
             ("LOC", pages.percent(0.09), 1200, charts.meter(0.09)),
             ("none", pages.percent(None), None, Markup("")),
+            ("ORG", pages.percent(0.4), 3, cells.bar(0.4, 0.3, 0.6)),
         ],
         **drawings(),
         texts=texts(),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from pipelines import pages
-from pipelines.pages.text import Mark, highlighted, shown
+from pipelines.pages.text import Mark, between_words, file_name, highlighted, name, shown
 from spanmarker_core.text.invisible import INVISIBLE
 from tests.pipelines.pages.browser import DESK, PHONE, assert_sound, opened
 from tests.pipelines.pages.gallery import HOSTILE, gallery
@@ -45,15 +45,15 @@ def test_tables_sort_by_numbers_and_by_words_both_ways(browser, page):
             return table.locator(f"tbody tr td:nth-child({number})").all_inner_texts()
 
         table.get_by_role("button", name="support").click()
-        assert column(3) == ["1,200", "12", "9", ""]
+        assert column(3) == ["1,200", "12", "9", "3", ""]
         assert table.locator("th").nth(2).get_attribute("aria-sort") == "descending"
         table.get_by_role("button", name="support").click()
-        assert column(3) == ["", "9", "12", "1,200"]
+        assert column(3) == ["", "3", "9", "12", "1,200"]
         table.get_by_role("button", name="F1").click()
-        assert column(2) == ["100.0 %", "50.0 %", "9.0 %", "–"]
+        assert column(2) == [f"{share}\xa0%" for share in ("100.0", "50.0", "40.0", "9.0")] + ["–"]
         assert table.locator("th[aria-sort]").count() == 1
         table.get_by_role("button", name="label").press("Enter")
-        assert column(1) == [HOSTILE[0], "LOC", "none", "PER"]
+        assert column(1) == [HOSTILE[0], "LOC", "none", "ORG", "PER"]
         assert_sound(visit)
 
 
@@ -106,25 +106,60 @@ def test_highlights_leave_the_text_as_it_is_and_close_what_they_open(text, drawn
     assert made.count("<b>") == sum(mark.start < mark.end for mark in marks)
     inner = re.findall(r"<(/?)(mark|b|i|bdi)", made)
     depth = []
-    for closing, name in inner:
+    for closing, tag in inner:
         if closing:
-            assert depth.pop() == name
+            assert depth.pop() == tag
         else:
-            depth.append(name)
+            depth.append(tag)
     assert depth == []
 
 
 @given(TEXTS, st.integers(3, 100))
-def test_what_is_shown_is_bounded_and_says_what_is_left_out(text, limit):
+def test_what_is_shown_is_bounded_and_says_where_it_is_cut(text, limit):
     made = shown(text, limit)
-    kept = len(text) if len(text) <= limit else limit
-    assert len(plain(made)) <= kept
-    if len(text) > limit:
-        assert f"{len(text) - limit:,} more" in made
+    if len(text) <= limit + 12:  # an ellipsis in place of a few characters would hide more than it saves
+        assert plain(made) == INVISIBLE.sub("", text)
+        assert "title=" not in made
+    else:
+        assert len(plain(made)) <= limit + 1
+        assert "…" in made
+        assert 'title="' in made
+
+
+def test_labels_are_never_cut_and_tooltips_hide_nothing():
+    label = "location-road/railway/highway/transit"
+    assert f"<b>{label}</b>" in highlighted("A road.", [Mark(2, 6, label)]).replace("<wbr>", "")
+    assert str(shown("organization-media/newspaper", 24)) == "<bdi>organization-media/newspaper</bdi>"
+    made = shown('a\u202eb"<' + "x" * 2000, 20)
+    assert made.startswith('<bdi title="aU+202Eb&#34;&lt;xxx')
+    assert len(made) < 1200
+
+
+def test_a_name_wraps_after_its_separators():
+    assert str(name("s3://lake/a_<b>.txt")) == "<bdi>s3://<wbr>lake/<wbr>a_<wbr>&lt;b&gt;.txt</bdi>"
+    assert len(name("a/" * 1000, 40)) < 1300
+
+
+def test_a_file_name_has_its_path_as_a_tooltip():
+    assert str(file_name('in/"a/<b>.txt')) == '<bdi title="in/&#34;a/&lt;b&gt;.txt">&lt;b&gt;.txt</bdi>'
+    assert str(file_name("in/")) == '<bdi title="in/">in</bdi>'
+    assert len(file_name("a" * 100_000)) < 1300
+
+
+@given(st.text("ab \n", max_size=200), st.integers(0, 200), st.integers(0, 200))
+def test_sections_begin_and_end_between_words(text, low, length):
+    low = min(low, len(text))
+    high = min(low + length, len(text))
+    first, last = between_words(text, low, high)
+    assert low <= first <= last <= high or (first, last) == (low, high)
+    longest = max(map(len, text.split()), default=0)
+    if longest < 30 and last - first > 2 * longest:
+        assert first == 0 or text[first - 1].isspace()
+        assert last == len(text) or text[last].isspace()
 
 
 def test_highlights_of_a_long_text_are_a_part_of_it_and_count_the_rest():
     made = highlighted("a" * 1000, [Mark(500, 510, "X"), Mark(990, 1000, "Y")], limit=100)
-    assert "475 more" in made
-    assert "425 more, 1 entities among them" in made
+    assert made.startswith("<bdi>… aaa")
+    assert made.endswith('aaa …<i class="u">1 more entity</i></bdi>')
     assert made.count("<mark") == 1

@@ -50,7 +50,7 @@ def folder(values, tmp_path_factory):
 def test_the_page_is_sound(browser, folder, width, dark):
     with opened(browser, folder / "representations.html", width=width, dark=dark) as visit:
         assert_sound(visit)
-        assert visit.page.title() == "Representations"
+        assert visit.page.title().startswith("Representations: ")
         assert visit.page.locator("svg.chart").count() == 3
         assert visit.page.locator("img, [onload], [onerror], [style]").count() == 0
         heat = visit.page.locator("table.heat")
@@ -76,11 +76,11 @@ def test_what_the_page_says_is_what_the_json_says(browser, folder, values):
         assert cards["Norm of entities"].startswith(decimal(stored["entity_norm"], 2))
         classes = visit.page.locator("#classes table")
         assert classes.locator("tbody tr").count() == len(stored["norms"])
-        classes.get_by_role("button", name="within").click()
+        classes.get_by_role("button", name="Within").click()
         within = [float(text) for text in classes.locator("tbody td:nth-child(6)").all_inner_texts()]
         assert within == sorted(within, reverse=True)
         notes = visit.page.locator(".note").all_inner_texts()
-        assert "5 entities have no representation" in notes[0]
+        assert "5 entities without a representation" in notes[0]
         assert "The model has no class for person" in notes[1]
 
 

@@ -38,7 +38,7 @@ def hostile(tmp_path_factory):
 def test_hostile_documents_are_only_text(browser, hostile, width, dark):
     with opened(browser, hostile, width=width, dark=dark) as visit:
         assert_sound(visit)
-        assert visit.page.title() == "Run report"
+        assert visit.page.title().startswith("Run report: ")
         assert visit.page.locator("script").count() == 1
         assert visit.page.locator("img, [onload], [onerror], [style]").count() == 0
         assert visit.page.locator("td", has_text=HOSTILE[0]).count() > 3
@@ -47,7 +47,7 @@ def test_hostile_documents_are_only_text(browser, hostile, width, dark):
 
 def test_sources_sort_by_their_words(browser, hostile):
     with opened(browser, hostile) as visit:
-        table = visit.page.locator("#density table")
+        table = visit.page.locator("#documents table").first
         words = table.locator("tbody tr td:nth-child(4)")
         table.locator("th").nth(3).get_by_role("button").click()
         found = [int(text.replace(",", "")) for text in words.all_inner_texts()]
@@ -68,9 +68,8 @@ def test_an_alarm_is_told_first(browser, hostile):
 def test_charts_and_numbers_are_there(browser, hostile):
     with opened(browser, hostile) as visit:
         assert visit.page.locator("#entities svg.chart rect.bar").count() == 20
-        assert visit.page.locator("#speed svg.chart rect.bar").count() == 3
-        cards = visit.page.locator(".cards").inner_text()
-        assert "Peak memory" in cards
+        assert visit.page.locator("#speed svg.chart").count() == 0  # the speed of a run of two seconds says nothing
+        visit.page.locator("#shards summary").click()
         assert visit.page.locator("#shards").get_by_text("no finished shard exists for these files").count() == 1
 
 

@@ -133,6 +133,26 @@ def test_another_engine_makes_the_same_report(finished, model, corpus, tmp_path)
     assert local["command"].startswith("spanmarker tag --input ")
 
 
+def test_without_examples_the_report_holds_no_texts(finished, model, corpus, tmp_path):
+    pages = ("report.html", "report.md", "report.json")
+    output, _ = finished
+    sample = report(output)["output"]["sample"]
+    assert len(sample["sentences"]) > 4
+    assert "Examples" in (output / "report.html").read_text(encoding="utf-8")
+    output = tmp_path / "out"
+    tag([corpus / "*.jsonl"], output, model, **SMALL, examples=False)
+    values = report(output)
+    assert values["output"]["sample"] is None
+    assert values["output"]["found"]["rows"] == report(finished[0])["output"]["found"]["rows"] > 0
+    assert shlex.split(values["command"])[-1] == "--no-examples"
+    assert "Examples" not in (output / "report.html").read_text(encoding="utf-8")
+    words = {word.strip(".") for word in f"{USUAL} {OTHER}".split() if len(word) > 3}
+    for page in pages:
+        text = (output / page).read_text(encoding="utf-8")
+        assert [word for word in words if word in text] == []
+    assert "--no-examples" in (output / "report.html").read_text(encoding="utf-8")
+
+
 def test_the_report_of_a_run_with_little_to_do(model, corpus, tmp_path):
     folder, output = tmp_path / "in", tmp_path / "out"
     folder.mkdir()

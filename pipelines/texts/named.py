@@ -16,6 +16,23 @@ _LOCAL = ("file", "local")
 _UP = re.compile(r"(^|[/\\])\.{1,2}([/\\]|$)")
 
 
+#: The first character of a pattern that is not taken literally.
+_PATTERN = re.compile(r"[*?\[{]")
+
+
+def root_of(pattern: str) -> str:
+    """Return the folder or file that holds everything that a pattern of inputs can match.
+
+    Args:
+        pattern: path, URL or pattern.
+
+    >>> root_of("lake/2024-*/*.jsonl"), root_of("s3://bucket/in/*.parquet"), root_of("lake/a.txt")
+    ('lake', 's3://bucket/in', 'lake/a.txt')
+    """
+    special = _PATTERN.search(pattern)
+    return pattern if special is None else pattern[: special.start()].rpartition("/")[0] or "."
+
+
 class NamedFolders:
     """Folders and URLs named by the user, including everything below them.
 

@@ -16,7 +16,6 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.browse.named import NamedFolders
 from pipelines.output.manifest import committed_entry
 from pipelines.stages.columns import table_records, values_record
 from pipelines.stages.formats import format_named, kind_of
@@ -25,6 +24,7 @@ from pipelines.stages.row_groups import parquet_rows
 from pipelines.storage import join, local_kind, open_input, resolve
 from pipelines.storage.urls import is_local
 from pipelines.task import Columns
+from pipelines.texts.named import NamedFolders
 from schemas.shards import Shard
 from spanmarker_core.data.blocks import DamagedFile, content, encoding_of, with_head
 from spanmarker_core.data.json_values import is_json_value

@@ -9,7 +9,7 @@ import threading
 import fsspec
 import pytest
 
-from pipelines.browse.named import NamedFolders
+from pipelines.texts.named import NamedFolders
 from tests.pipelines.browse.conftest import serving
 from tests.pipelines.browse.test_server import ask
 from tests.support.browsed_output import add_shard, annotation, begin, document
@@ -57,7 +57,8 @@ def pages(output, named):
     """Return the pages of the entity and of its document, as the server answers them."""
     with serving(output, named) as url:
         shard = next((output / "annotations").iterdir()).stem
-        answers = [ask(url, path) for path in ("/", f"/document?shard={shard}&hit=0", f"/document?shard={shard}&row=0")]
+        documents = (f"/document?shard={shard}&{place}=0" for place in ("hit", "row"))
+        answers = [ask(url, path) for path in ("/mentions", *documents)]
     assert [status for status, _, _ in answers] == [200, 200, 200]
     return [body for _, _, body in answers]
 

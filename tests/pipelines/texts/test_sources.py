@@ -14,10 +14,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.browse import sources as module
-from pipelines.browse.sources import Sources, agrees
 from pipelines.stages.read import read
 from pipelines.task import Columns
+from pipelines.texts import sources as module
+from pipelines.texts.sources import Sources, agrees
 from tests.pipelines.planning.test_documents import shards
 from tests.support.jobs import documents, write_jsonl, write_parquet
 
