@@ -209,7 +209,8 @@ class CoreError(CodedError):
         "largest state). Use an encoder that docs/library.md lists as supported.",
         "encoder.no_fast_tokenizer": "{path} has no fast tokenizer (tokenizer.json), which word offsets require. Save "
         "one with the encoder, or use another encoder.",
-        "encoder.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub.{suggestion} "
+        "encoder.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub."
+        "{suggestion} "
         "Pass the folder of an encoder, or a name of the form owner/name, such as google-bert/bert-base-cased.",
         "encoder.unreadable": "cannot use {path} as an encoder: {problem}. Pass a folder with a pretrained "
         "transformers encoder and its tokenizer; a bundle is not one.",
@@ -224,7 +225,8 @@ class CoreError(CodedError):
         "encoder.window_too_short": "--max-tokens {found} is too low: a window needs at least {limit} tokens. "
         "Raise --max-tokens.",
         # checkpoints of the span_marker library
-        "checkpoint.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub.{suggestion} "
+        "checkpoint.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub."
+        "{suggestion} "
         "Pass the folder of a checkpoint, or a name of the form owner/name.",
         "checkpoint.not_span_marker": "{path} is not a span_marker checkpoint: {problem}.",
         "checkpoint.no_outside_label": "the labels {labels} do not include 'O' (outside), so spans that are not "
