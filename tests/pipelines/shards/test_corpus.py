@@ -1,7 +1,7 @@
 import gzip
 import pickle
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,13 @@ from pipelines.output.job_identity import acquire
 from pipelines.output.manifest import find_done, identity_digest, make_folders, read_entries
 from pipelines.shards import corpus as sharding
 from pipelines.shards import runner
+from pipelines.shards.progress import ShardProgress
 from pipelines.shards.worker import run_shard
 from pipelines.stages.pack import pack_runs
 from pipelines.stages.tag import tag as real_tag
 from schemas import ANNOTATIONS, DOCUMENTS, REJECTS
 from spanmarker_core.bundle.reader import read_info
+from spanmarker_core.inference import scorer
 from spanmarker_core.text.sentences import split_sentences
 from spanmarker_core.windows.packer import Context
 from tests.pipelines.planning.test_documents import shards
@@ -54,13 +56,9 @@ def job(tmp_path, tiny_bundle):
 def test_rows_counts_and_footer(job, tiny, tmp_path):
     records = documents(25)
     shard, task = job([*records, {"id": "n", "text": None}])
-    seen = np.zeros(3, int)
-
-    def progress(*done):
-        nonlocal seen
-        seen += done
-
-    entry = run_shard(shard, task, tiny, progress)
+    seen: list[ShardProgress] = []
+    entry = run_shard(shard, task, tiny, seen.append)
+    told = reduce(ShardProgress.plus, seen)
     out = tmp_path / "out"
     found = {table: rows(out, table) for table in ("annotations", "documents", "rejects")}
     texts = {record["id"]: record["text"] for record in records}
@@ -70,8 +68,8 @@ def test_rows_counts_and_footer(job, tiny, tmp_path):
     assert entry.counts["documents"] == 26
     assert (entry.counts["tagged"], entry.counts["empty"], entry.counts["rejected"]) == (20, 5, 1)
     assert entry.counts["entities"] == len(found["annotations"]) == sum(entry.labels.values())
-    assert entry.counts["words"] == sum(row["n_words"] for row in found["documents"]) == seen[1]
-    assert seen[0] == 26
+    assert entry.counts["words"] == sum(row["n_words"] for row in found["documents"]) == told.words
+    assert (told.documents, told.entities, told.rejects) == (26, entry.counts["entities"], 1)
     assert entry.counts["characters"] == sum(map(len, texts.values()))
     assert entry.reject_codes == {"null_text": 1}
     assert {"read", "split", "pack", "tag", "write"} <= entry.seconds.keys()
@@ -94,16 +92,19 @@ def test_rows_counts_and_footer(job, tiny, tmp_path):
 
 def test_progress_comes_with_every_run_of_a_long_document(job, tiny, monkeypatch):
     monkeypatch.setattr(runner, "pack_runs", partial(pack_runs, max_bytes=20_000))
+    monkeypatch.setitem(scorer.BATCH_TOKENS, "cpu", 64)
     records, seen = long_documents(), []
     shard, task = job(records)
-    entry = run_shard(shard, task, tiny, lambda *done: seen.append(done))
-    assert len(seen) > 3
-    n_documents, words, n_bytes = zip(*seen, strict=True)
-    assert n_documents[-1] == sum(n_documents) == len(records)
-    assert min(words[:-1]) > 0
-    assert min(n_bytes[:-1]) > 0
-    assert sum(words) == entry.counts["words"]
-    assert sum(n_bytes) >= sum(len(record["text"].encode()) for record in records)
+    entry = run_shard(shard, task, tiny, seen.append)
+    assert sum(step.words > 0 for step in seen) > 3
+    assert seen[-1].documents == sum(step.documents for step in seen) == len(records)
+    assert sum(step.words for step in seen) == entry.counts["words"]
+    assert sum(step.n_bytes for step in seen) >= sum(len(record["text"].encode()) for record in records)
+    # Entities are told while the documents are not finished, and corrected at the end.
+    before = sum(step.entities for step in seen[:-1])
+    assert sum(step.entities > 0 for step in seen[:-1]) > 3
+    assert before == pytest.approx(entry.counts["entities"], rel=0.2)
+    assert before + seen[-1].entities == entry.counts["entities"]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "jsonl.gz", "txt", "corrupt.parquet"])
