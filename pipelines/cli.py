@@ -1,11 +1,8 @@
 """The `spanmarker` command. `pipelines.errors` lists its exit codes."""
 
 import io
-import shlex
-import signal
 import sys
 import warnings
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -20,8 +17,9 @@ from pipelines.commands.examples import examples
 from pipelines.commands.experiment import experiment
 from pipelines.commands.export import export
 from pipelines.commands.gate import gate
-from pipelines.commands.group import CommandGroup, in_options, show_help
+from pipelines.commands.group import CommandGroup, in_options, print_error, show_help
 from pipelines.commands.import_checkpoint import import_checkpoint
+from pipelines.commands.interruption import interruptible, interruption
 from pipelines.commands.options import JobCommand
 from pipelines.commands.prepare import prepare
 from pipelines.commands.push import push
@@ -42,7 +40,7 @@ app = typer.Typer(
     cls=CommandGroup,
     help="Named entities of large corpora, as rows of Parquet.",
     invoke_without_command=True,
-    epilog=_EXIT_CODES,
+    epilog=f'Try: spanmarker tag --text "Ada Lovelace lived in London."\n\n{_EXIT_CODES}',
     context_settings={"help_option_names": ["-h", "--help"]},  # of the subcommands too
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -87,21 +85,22 @@ def _options(
 def main() -> None:
     """Run the command line.
 
-    Errors other than bugs are printed as one coded message, without a traceback. SIGTERM, which a scheduler sends to
-    reclaim the machine, has the same effect as Ctrl-C.
+    Errors other than bugs are printed as one coded message, without a traceback.
     """
     prepare_process(0)
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # File names need not be valid UTF-8.
-    before = signal.signal(signal.SIGTERM, _terminated)
     format_before = warnings.formatwarning
     warnings.formatwarning = _format_warning
     try:
-        app(prog_name="spanmarker")
+        with interruptible():
+            app(prog_name="spanmarker")
     except SystemExit as end:  # typer turns every KeyboardInterrupt into this
         cause = end.__context__.__cause__ if isinstance(end.__context__, BaseException) else None
         if isinstance(cause, KeyboardInterrupt):
-            print(f"spanmarker: {_interruption(cause, sys.argv[1:])}", file=sys.stderr)
+            if sys.stderr.isatty() and not isinstance(cause, Terminated):
+                print(file=sys.stderr)  # The terminal has shown ^C.
+            print_error(interruption(cause, sys.argv[1:]))
         if isinstance(cause, Terminated):
             sys.exit(EXIT_TERMINATED)
         raise
@@ -115,44 +114,7 @@ def main() -> None:
             raise  # A bug: keep the traceback.
         _fail(PipelineError("storage.failed", reason=error))
     finally:
-        signal.signal(signal.SIGTERM, before)
         warnings.formatwarning = format_before
-
-
-def _interruption(error: KeyboardInterrupt, words: list[str]) -> str:
-    """Return what an interruption costs, and the command that continues.
-
-    Args:
-        error: the interruption; its notes say what is kept.
-        words: words of the command line.
-    """
-    by = "stopped by SIGTERM" if isinstance(error, Terminated) else "interrupted by Ctrl-C"
-    notes = getattr(error, "__notes__", [])
-    then = "To continue, run the same command" if notes else "Nothing is kept. To start over, run the same command"
-    command = shlex.join(["spanmarker", *_without_secrets(words)])
-    return f"{' '.join([f'{by}.', *notes])} {then}:\n  {command}"
-
-
-def _without_secrets(words: list[str]) -> list[str]:
-    """Return the words of a command line, without the values of options that may be secrets.
-
-    >>> _without_secrets(["tag", "--storage-option", "secret=x", "--storage-option=key=y", "--", "--password=z"])
-    ['tag', '--storage-option', 'secret=…', '--storage-option=key=…', '--', '--password=…']
-    """
-    shown: list[str] = []
-    for word in words:
-        option = "--storage-option="
-        if "--" in shown or (shown and shown[-1] == "--storage-option"):
-            name, equals, _ = word.partition("=")
-            word = f"{name}=…" if equals else name
-        elif word.startswith(option):
-            word = f"{option}{word.removeprefix(option).partition('=')[0]}=…"
-        shown.append(word)
-    return shown
-
-
-def _terminated(number: int, frame: FrameType | None) -> None:
-    raise Terminated
 
 
 def _format_warning(
@@ -165,7 +127,7 @@ def _format_warning(
 
 
 def _fail(error: CodedError) -> None:
-    print(f"spanmarker: {in_options(error)}", file=sys.stderr)
+    print_error(str(in_options(error)))
     sys.exit(exit_code(error))
 
 

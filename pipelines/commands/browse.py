@@ -59,6 +59,9 @@ def browse(
             if open:
                 _show(server.url)
             server.run()
+    except KeyboardInterrupt as error:
+        error.add_note("The pages are no longer served.")
+        raise
     finally:
         database.close()
 

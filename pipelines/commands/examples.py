@@ -2,13 +2,15 @@
 
 from rich.markup import escape
 
+#: Characters in a line of a command, besides its margin and the sign that it goes on.
+_WIDTH = 72
+
 EXAMPLES = {
     "tag": {
         "Tag a folder of Parquet, JSON lines or text files": "spanmarker tag --input docs/ --output tagged/",
         "Try a sentence; nothing is written": 'spanmarker tag --text "Ada Lovelace lived in London."',
-        "See what a job would read, on a GPU and with columns of other names": (
-            "spanmarker tag 'docs/*.parquet' --output tagged/ --id-column key --text-column body --device cuda "
-            "--dry-run"
+        "See what a job would read, with texts in another column": (
+            "spanmarker tag 'docs/*.parquet' --output tagged/ --text-column body --dry-run"
         ),
     },
     "prepare": {
@@ -24,8 +26,8 @@ EXAMPLES = {
     },
     "status": {
         "Show what is done and left": "spanmarker status tagged/",
+        "Follow a run until it ends": "spanmarker status tagged/ --watch",
         "Look at an output in a store": "spanmarker status s3://corpus/tagged",
-        "Look at samples": "spanmarker status samples/",
     },
     "browse": {
         "Explore the entities": "spanmarker browse tagged/",
@@ -108,10 +110,27 @@ EXAMPLES = {
 
 
 def examples(command: str) -> str:
-    """Return the examples of a command as markup.
+    """Return the examples of a command as markup. Long commands are continued on the next line, as a shell reads them.
 
     Args:
         command: its name.
     """
-    lines = [f"[dim]{escape(what)}:[/dim]\n  {escape(line)}" for what, line in EXAMPLES[command].items()]
+    lines = [f"[dim]{escape(what)}:[/dim]\n  {escape(_broken(line))}" for what, line in EXAMPLES[command].items()]
     return "\n".join(["[bold]Examples[/bold]\n", *lines])
+
+
+def _broken(line: str) -> str:
+    """Break a command before an option, so that it fits in a terminal of 80 columns.
+
+    >>> print(_broken("spanmarker " + "--a b " * 20))
+    spanmarker --a b --a b --a b --a b --a b --a b --a b --a b --a b --a b \\
+        --a b --a b --a b --a b --a b --a b --a b --a b --a b --a b
+    """
+    lines = [""]
+    for part in line.strip().replace(" --", "\n--").split("\n"):
+        if lines[-1] and len(lines[-1]) + 1 + len(part) > _WIDTH:
+            lines[-1] += " \\"
+            lines.append(f"    {part}")
+        else:
+            lines[-1] += f" {part}" if lines[-1] else part
+    return "\n".join(lines)

@@ -6,10 +6,11 @@ from typing import Any
 import typer
 
 from pipelines.commands.examples import examples
-from pipelines.commands.group import show_help
+from pipelines.commands.group import CommandGroup, show_help
 from pipelines.commands.options import Job, JobCommand, Quiet, options_of, with_options, with_words, words_after
 
 gate = typer.Typer(
+    cls=CommandGroup,
     help="Gates: filters that discard unlikely spans early and make tagging faster.",
     invoke_without_command=True,
     rich_markup_mode="rich",

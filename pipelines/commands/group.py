@@ -29,8 +29,36 @@ def show_help(context: typer.Context) -> None:
         raise typer.Exit
 
 
+def print_error(message: str) -> None:
+    """Print a message to standard error; in a terminal, its lines are broken between words.
+
+    Args:
+        message: the message, which follows the name of the program.
+    """
+    message = f"spanmarker: {message}"
+    if not sys.stderr.isatty():
+        print(message, file=sys.stderr)
+        return
+    from rich.console import Console  # imported late, since it takes time
+
+    from pipelines.report.printed import print_plain
+
+    print_plain(Console(stderr=True), message)
+
+
 class CommandGroup(TyperGroup):
     """A group of commands that reports an invalid command line in one message, as all other errors."""
+
+    def get_params(self, context: Any) -> list[Any]:
+        """Return the parameters. They are switches, which the help shows without a type.
+
+        Args:
+            context: context of the group.
+        """
+        found = super().get_params(context)
+        for parameter in found:
+            parameter.metavar = ""
+        return found
 
     def make_context(self, *arguments: Any, **extra: Any) -> Any:
         """Make the context.
@@ -74,7 +102,7 @@ def _usage_errors() -> Iterator[None]:
         yield
     except UsageError as error:
         reason, where = _reason(error), error.ctx.command_path if error.ctx else getattr(error, "path", "spanmarker")
-        print(f"spanmarker: {reason}{'' if reason.endswith('?') else '.'} See: {where} --help", file=sys.stderr)
+        print_error(f"{reason}{'' if reason.endswith('?') else '.'} See: {where} --help")
         raise typer.Exit(error.exit_code) from None
 
 

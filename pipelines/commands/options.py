@@ -41,6 +41,23 @@ def _styled(text: str, required: str | None = None) -> str:
     return styled if required is None else f"{styled}  [red]{escape(f'[required{required}]')}[/red]"
 
 
+def _print_epilog(markup: str) -> None:
+    """Print the end of a help text; indented lines, which are commands, are not filled up with spaces.
+
+    Args:
+        markup: the text.
+    """
+    from rich.console import Console
+    from rich.padding import Padding
+
+    console = Console(highlight=False)
+    for line in markup.split("\n"):
+        if line.startswith(" "):
+            console.print(f" {line}", soft_wrap=True)
+        else:
+            console.print(Padding(line, (0, 1)))
+
+
 Job = Annotated[
     str | None,
     shown(Panel.FILES, "FILE", "TOML file with any of these options; options on the command line take precedence."),
@@ -121,6 +138,12 @@ def with_words(context: typer.Context, given: list[str] | None, option: str) -> 
     return [*(given or []), *context.args] or None
 
 
+def _place(parameter: Any) -> int:
+    """Return the place of a parameter in the help, by its panel; arguments, which have none, are first."""
+    panel = getattr(parameter, "rich_help_panel", None)
+    return list(Panel).index(panel) if panel in list(Panel) else -1
+
+
 class JobCommand(TyperCommand):
     """A command whose options from `with_options` are made when it is used, since job models take time to import."""
 
@@ -128,6 +151,20 @@ class JobCommand(TyperCommand):
         super().__init__(*arguments, **extra)
         if self.help:  # wrapped for the source, not for the screen
             self.help = "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(self.help).split("\n\n"))
+
+    def format_help(self, context: Any, formatter: Any) -> None:
+        """Print the help, whose last lines are examples to be copied: they have no margin at their ends.
+
+        Args:
+            context: context of the command.
+            formatter: passed on.
+        """
+        epilog, self.epilog = self.epilog, None
+        try:
+            super().format_help(context, formatter)
+        finally:
+            self.epilog = epilog
+        _print_epilog(epilog or "")
 
     def get_help_option(self, context: Any) -> Any:
         """Return the option --help, which has a panel of its own, after those of the command.
@@ -189,6 +226,7 @@ class JobCommand(TyperCommand):
             app.command()(complete)
             made = typer.main.get_command(app)
             self.params, self.callback = made.params, made.callback
+        self.params = sorted(self.params, key=_place)
         if not self.context_settings.get("allow_extra_args"):
             return super().make_context(info_name, _with_bare_values(args), **extra)
         cut = args.index("--") if "--" in args else len(args)

@@ -11,11 +11,18 @@ if TYPE_CHECKING:
     from pipelines.report.status import Status
 
 
+#: Seconds between two looks at a run, and between two lines where the output is not a terminal.
+_WATCH_SECONDS, _LINE_SECONDS = 2.0, 30.0
+
+
 def status(
     output: Annotated[
         str, typer.Argument(metavar="OUTPUT", help="Output folder of `spanmarker tag` or `spanmarker prepare`.")
     ],
     as_json: Annotated[bool, shown(Panel.OBSERVABILITY, None, "Print one JSON object.", "--json")] = False,
+    watch: Annotated[
+        bool, shown(Panel.OBSERVABILITY, None, "While a run is writing, show its progress until it ends.", "--watch")
+    ] = False,
 ) -> None:
     """Show finished, pending and rejected work, and the progress of the run that is writing. Changes nothing.
 
@@ -25,12 +32,44 @@ def status(
 
     from pipelines.report.status import read_status
 
-    found = read_status(output)
+    found = _watched(output) if watch else read_status(output)
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=1))
     else:
         _print(found)
     raise typer.Exit(found.exit_code)
+
+
+def _watched(output: str) -> "Status":
+    """Show the run that is writing until it ends, and return the status at its end."""
+    import time
+
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    from pipelines.report.printed import print_plain
+    from pipelines.report.status import read_status
+
+    console, printed = Console(stderr=True), 0.0
+    try:
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            while True:
+                began = time.monotonic()
+                found = read_status(output)
+                if found.writer is None:
+                    return found
+                lines = "\n".join(found.run_lines())
+                if console.is_terminal:
+                    live.update(Text(lines), refresh=True)
+                elif not printed or began - printed > _LINE_SECONDS:
+                    print_plain(console, lines)
+                    printed = began
+                # A large output takes a while to read, which is not to be all that this machine does.
+                time.sleep(max(_WATCH_SECONDS, 5 * (time.monotonic() - began)))
+    except KeyboardInterrupt as error:
+        error.add_note("The run goes on.")
+        raise
 
 
 def _print(found: "Status") -> None:

@@ -68,6 +68,8 @@ class PendingShards:
             (len(state.damaged), "removed because one of their files was lost or damaged"),
             (state.forced, "removed because of --force"),
         )
+        if self.reasons == {"new": self.total} and not any(count for count, _ in notes):
+            return counted(self.total, "shard")
         noted = "".join(f", {count:,} {note}" for count, note in notes if count)
         to_do = f"{self.left:,} to do" + (f" ({why})" if why else "")
         return f"{counted(self.total, 'shard')}: {self.total - self.left:,} done before, {to_do}{noted}"

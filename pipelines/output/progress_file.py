@@ -26,7 +26,7 @@ class RunState:
         done_bytes: bytes of text processed, unfinished shards included.
         documents: documents processed.
         words: words processed.
-        entities: entities found in finished documents.
+        entities: entities found, including those of unfinished documents.
         rejects: rejected documents, and parts of files that could not be read.
         words_per_second: average speed; 0 before the first words.
         eta_s: estimated seconds to the end; None if nothing is known yet.

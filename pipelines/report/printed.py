@@ -1,5 +1,7 @@
 """Plain lines and Markdown on the console, with tables that show every cell whole."""
 
+import textwrap
+
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown, TableElement
 
@@ -30,13 +32,23 @@ def wide_console() -> Console:
 
 
 def print_plain(console: Console, text: str) -> None:
-    """Print a text as it is: without markup, colours or line breaks of the console.
+    """Print a text as it is, without markup and colours. A terminal breaks its lines between words.
+
+    Indented lines, which are commands and tables, and words longer than a line are left whole, so that they can be
+    copied. Elsewhere than in a terminal, no line is broken.
 
     Args:
         console: the console.
         text: the text, of one or more lines.
     """
+    if console.is_terminal:
+        lines = text.split("\n")
+        text = "\n".join(line if line.startswith(" ") else _broken(line, console.width) for line in lines)
     console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _broken(line: str, width: int) -> str:
+    return "\n".join(textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False))
 
 
 def print_markdown(console: Console, text: str) -> None:

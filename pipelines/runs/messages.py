@@ -155,9 +155,11 @@ def _rejects(output: dict[str, Any], folder: str, table: str) -> list[str]:
 
 def _next(output: str) -> list[str]:
     """Return two commands to try on an output of entities."""
-    query = f"SELECT label, text, count(*) AS n FROM '{join(output, ANNOTATIONS.name)}/*.parquet' GROUP BY ALL "
+    rows = f"{join(output, ANNOTATIONS.name)}/*.parquet"
+    query = f"SELECT label, text, count(*) AS n FROM '{rows}' GROUP BY ALL ORDER BY n DESC LIMIT 20"
+    plain = shlex.quote(output) == output  # also within double quotes, which the quotes of SQL can be within
     return [
         "Next:",
         f"  spanmarker browse {shlex.quote(output)}",
-        f"  duckdb -c {shlex.quote(query + 'ORDER BY n DESC LIMIT 20')}",
+        f'  duckdb -c "{query}"' if plain else f"  duckdb -c {shlex.quote(query)}",
     ]

@@ -20,6 +20,8 @@ from pipelines.runs.pace import Pace
 LINE_SECONDS = 30.0
 #: Updates of the bar per second. Each costs about a millisecond.
 _UPDATES = 2
+#: Widths of the bar, in columns; there is none where it would be narrower.
+_NARROWEST, _WIDEST = 8, 40
 
 
 @dataclass(slots=True)
@@ -108,15 +110,18 @@ class Display:
         if not (phases := self._phases[-1:]):
             return Text()
         phase, pace = phases[0], phases[0].pace
-        bar = Table.grid(padding=(0, 1), expand=True)
-        for ratio in (None, 1, None, None):
-            bar.add_column(ratio=ratio, no_wrap=True)
         total = None if pace.total is None else max(pace.total, 1e-9)
-        width = max(10, min(40, self.console.width - len(phase.name) - 40))
-        drawn = ProgressBar(total, pace.done, width=width, pulse=total is None)
-        share = "" if pace.share is None else f"{int(100 * pace.share)} %"
-        bar.add_row(phase.name, drawn, share, Text(_times(pace)))
-        below = Text(_values(phase), style="dim", no_wrap=True, overflow="ellipsis")
+        after = _times(pace) if pace.share is None else f"{int(100 * pace.share):3} %  {_times(pace)}"
+        # The bar keeps its width until a time has hours.
+        usual = "00:00 elapsed" if pace.total is None else "100 %  00:00 elapsed, about 00:00 left"
+        width = self.console.width - len(phase.name) - max(len(after), len(usual)) - 3
+        bar = Table.grid(padding=(0, 1))
+        if width >= _NARROWEST:
+            drawn = ProgressBar(total, pace.done, width=min(width, _WIDEST), pulse=total is None)
+            bar.add_row(phase.name, drawn, Text(after, no_wrap=True))
+        else:
+            bar.add_row(f"{phase.name}  {after.lstrip()}")
+        below = Text(_values(phase), style="dim")
         return Group(bar, below) if below else bar
 
     def _print_lines(self) -> None:

@@ -81,7 +81,9 @@ def run_job(job: ShardJob, console: Console, verbose: bool = False) -> None:
         Display(console) as display,
     ):
         try:
-            _Run(job, output, display, counts, log, metrics, verbose).run()
+            with display.phase("checking the job"):  # which may have to read a large model
+                run = _Run(job, output, display, counts, log, metrics, verbose)
+            run.run()
         except KeyboardInterrupt as error:
             if not hasattr(error, "__notes__"):
                 error.add_note("No shard was under way, so nothing is lost.")

@@ -25,29 +25,13 @@ def run_training(job: TrainJob, display: Display) -> TrainingResult:
         job: the job.
         display: shows the output and the progress of the command.
     """
-    say = display.say
     _refuse_overwrites(job)
-    with display.phase("reading the data"):
-        sentences, settings = _training_data(job, say)
-        dev = list(_annotated(job, job.dev))
-        test = list(_annotated(job, job.test)) if job.test else ()
     try:
-        with display.phase("training the model"):
-            result = train(
-                sentences,
-                dev,
-                job.encoder,
-                job.output,
-                settings,
-                test_sentences=test,
-                facts=job.facts(),
-                card_facts={"data_name": Path(job.train).name},
-                log=say,
-                progress=display,
-            )
+        result = _train(job, display)
     except KeyboardInterrupt as error:
         error.add_note(_interrupted(job))
         raise
+    say = display.say
     if rank():
         return result
     say(
@@ -57,6 +41,26 @@ def run_training(job: TrainJob, display: Display) -> TrainingResult:
     if result.test is not None:
         say(f"test {f1_in_words(result.test)} on {result.test.micro.support:,} entities")
     return result
+
+
+def _train(job: TrainJob, display: Display) -> TrainingResult:
+    with display.phase("reading the data"):
+        sentences, settings = _training_data(job, display.say)
+        dev = list(_annotated(job, job.dev))
+        test = list(_annotated(job, job.test)) if job.test else ()
+    with display.phase("preparing the training"):
+        return train(
+            sentences,
+            dev,
+            job.encoder,
+            job.output,
+            settings,
+            test_sentences=test,
+            facts=job.facts(),
+            card_facts={"data_name": Path(job.train).name},
+            log=display.say,
+            progress=display,
+        )
 
 
 def _interrupted(job: TrainJob) -> str:

@@ -145,11 +145,13 @@ class TagShard(_CorpusShard):
         with self.stats.timed("tag"):
             group, samples = batch.group, batch.arrive()
             edges = document_edges(samples.document_ids)
-            self.model.progress = BatchProgress(batch, int(samples.windows.word_tag.sum()), self.report)
+            progress = BatchProgress(batch, int(samples.windows.word_tag.sum()), self.report)
+            self.model.progress = progress
 
             def work(start: int, end: int) -> pa.RecordBatch:
                 part = samples if end - start == len(edges) - 1 else samples.take(np.arange(edges[start], edges[end]))
-                return tag(part, self.model, self.task.decoder, self.task.thresholds, self.task.labels)
+                task = self.task
+                return tag(part, self.model, task.decoder, task.thresholds, task.labels, progress.found)
 
             for start, _, outcome in isolate(len(edges) - 1, work):
                 if isinstance(outcome, Exception):

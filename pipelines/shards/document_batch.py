@@ -28,6 +28,7 @@ class DocumentBatch:
         rejected: rejects of `documents`, by position. Their annotations are ignored.
         processed: bytes of text in the packed batches so far.
         reported: words and bytes of text of which progress was told.
+        reported_entities: entities of which progress was told.
     """
 
     documents: pa.RecordBatch
@@ -40,6 +41,7 @@ class DocumentBatch:
     rejected: dict[int, Reject] = field(default_factory=dict, kw_only=True)
     processed: int = field(default=0, kw_only=True)
     reported: tuple[int, int] = field(default=(0, 0), kw_only=True)
+    reported_entities: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
         self.n_sentences, self.n_windows, self.n_words, self.n_long_words = (
@@ -122,14 +124,16 @@ class DocumentBatch:
         left = self.documents["text"].nbytes - self.processed
         return left if step.last else min(sum(map(len, step.samples.texts)), left)
 
-    def told(self, words: int, n_bytes: int) -> None:
+    def told(self, words: int, n_bytes: int, entities: int) -> None:
         """Record that progress was told within a packed batch.
 
         Args:
             words: number of words.
             n_bytes: bytes of text.
+            entities: number of entities.
         """
         self.reported = self.reported[0] + words, self.reported[1] + n_bytes
+        self.reported_entities += entities
 
     def checked_annotations(self) -> pa.RecordBatch:
         """Return the ENTITIES rows of documents that are not rejected, numbered within each document.

@@ -15,7 +15,7 @@ class ShardProgress(NamedTuple):
         documents: documents finished.
         words: words processed; negative if documents with words counted before were rejected.
         n_bytes: bytes of text processed.
-        entities: entities found in finished documents.
+        entities: entities found; those of unfinished documents are counted by batch of the model.
         rejects: rejected documents, and parts of files that could not be read.
     """
 
@@ -109,5 +109,16 @@ class BatchProgress:
         n_bytes = self._n_bytes * words // max(self._n_words, 1)
         step = ShardProgress(words=words - self._words, n_bytes=n_bytes - self._bytes)
         self._words, self._bytes = words, n_bytes
-        self._group.told(step.words, step.n_bytes)
+        self._tell(step)
+
+    def found(self, count: int) -> None:
+        """Report entities that were found in a batch of the model.
+
+        Args:
+            count: their number, which is corrected when the documents are finished.
+        """
+        self._tell(ShardProgress(entities=count))
+
+    def _tell(self, step: ShardProgress) -> None:
+        self._group.told(step.words, step.n_bytes, step.entities)
         self._report(step)

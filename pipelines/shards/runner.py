@@ -164,8 +164,8 @@ class ShardWork(ABC, Generic[Documents]):
         """Do the work, publish the files, commit the manifest entry, return the entry.
 
         Args:
-            report: receives the progress, at least after each chunk of windows; documents, entities and rejects count
-                when their batch is finished.
+            report: receives the progress, at least after each chunk of windows; documents and rejects count when
+                their batch is finished, which also corrects the number of entities.
 
         Raises:
             PipelineError: `output.not_writable`, `output.lock_lost`; `samples.damaged`; `input.changed` if the input
@@ -186,6 +186,8 @@ class ShardWork(ABC, Generic[Documents]):
                 before = stats.entities, stats.rejects
                 documents = self.finish(batch.group, writers) if batch.last else 0
                 found = stats.entities - before[0], stats.rejects - before[1]
+                if batch.last:
+                    found = found[0] - batch.group.reported_entities, found[1]
                 self.report(ShardProgress(documents, *batch.group.new_progress(batch), *found))
             stats.check_balance(self.shard)
             self.check_content()

@@ -1,6 +1,6 @@
 """Tag: samples -> annotations. Every window is scored, every sentence decoded."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pipelines.stages.samples import Samples, document_edges, text_bounds
 from schemas import ENTITIES
-from spanmarker_core.spans.decoding import Threshold, decode
+from spanmarker_core.spans.decoding import Candidates, Threshold, decode
 
 if TYPE_CHECKING:  # It imports torch, which preparing samples does not need.
     from spanmarker_core.inference.tagger import Tagger
@@ -20,6 +20,7 @@ def tag(
     decoder: str | None = None,
     threshold: Threshold = None,
     labels: Sequence[str] = (),
+    tell: Callable[[int], None] | None = None,
 ) -> pa.RecordBatch:
     """Find the entities of packed sentences.
 
@@ -30,14 +31,24 @@ def tag(
         threshold: least score of an entity, for all labels or by label; None uses the bundle's.
         labels: labels of the entities to return, which the model has; those of others are left out after decoding. ()
             returns all.
+        tell: receives the number of entities in each batch of the model, as they would be decoded alone. The parts of a
+            divided sentence may be in several batches, so the sum can differ slightly from the number of rows.
 
     Returns:
         ENTITIES rows, sorted by document, then by position in its text; `entity_id` counts among these rows.
     """
-    found = decode(model.score(samples.windows, threshold), decoder or model.config.decoder)
-    if labels:
-        wanted = [index for index, label in enumerate(model.config.labels) if label in labels]
-        found = found.take(np.flatnonzero(np.isin(found.label, wanted)))
+    wanted = [index for index, label in enumerate(model.config.labels) if label in labels]
+
+    def decoded(candidates: Candidates) -> Candidates:
+        found = decode(candidates, decoder or model.config.decoder)
+        return found.take(np.flatnonzero(np.isin(found.label, wanted))) if labels else found
+
+    parts = [Candidates.empty()]
+    for part in model.score_each(samples.windows, threshold):
+        parts.append(part)
+        if tell is not None:
+            tell(len(decoded(part)))
+    found = decoded(Candidates.concatenate(parts))
     text_starts = text_bounds(samples.windows)[0][found.window]
     surfaces = [
         samples.texts[window][start:end]

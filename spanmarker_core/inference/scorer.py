@@ -97,9 +97,21 @@ class Scorer:
         Raises:
             CoreError: `call.bad_threshold`, `call.unknown_label`.
         """
+        return Candidates.concatenate([Candidates.empty(), *self.score_each(windows, threshold)])
+
+    def score_each(self, windows: Windows, threshold: Threshold = None) -> Iterator[Candidates]:
+        """Yield the candidates of `score` batch by batch.
+
+        Args:
+            windows: the windows.
+            threshold: minimum probability of an entity, for all labels or by label; None for the bundle's default.
+
+        Raises:
+            CoreError: `call.bad_threshold`, `call.unknown_label`.
+        """
         threshold = self.config.threshold if threshold is None else threshold
-        parts = [self.candidates(scored, threshold)[0] for scored in self.score_batches(windows)]
-        return Candidates.concatenate([Candidates.empty(), *parts])
+        for scored in self.score_batches(windows):
+            yield self.candidates(scored, threshold)[0]
 
     def candidates(self, scored: ScoredBatch, threshold: Threshold = None) -> tuple[Candidates, np.ndarray]:
         """Return the (span, label) pairs that are candidates for entities.

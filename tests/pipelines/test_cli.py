@@ -16,6 +16,8 @@ import pipelines
 import spanmarker_core
 from pipelines import cli
 from pipelines.cli import app, main
+from pipelines.commands.examples import EXAMPLES
+from spanmarker_core.shown import Panel
 from tests.support.jobs import documents, slow_documents, spanmarker, tag, write_jsonl
 from tests.support.processes import assert_all_end, children, finish, start, wait_for_shards
 
@@ -168,3 +170,16 @@ def test_a_shell_completes_commands_and_the_options_of_jobs(words, found):
     environment["COMP_CWORD"] = str(len(words.split()))
     done = CliRunner().invoke(app, [], prog_name="spanmarker", env=environment)
     assert done.output.split() == [found]
+
+
+@pytest.mark.parametrize("name", [*sorted(EXAMPLES.keys() - {"fit"}), "gate fit"])
+def test_help_fits_in_80_columns_and_its_examples_can_be_copied(name):
+    text = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "80"}).output
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    panels = [line.split("─ ")[1].split(" ─")[0] for line in lines if line.startswith("╭─ ")]
+    order = ["Arguments", *Panel, "Help"]
+    assert panels == sorted(panels, key=order.index)
+    commands = re.sub(r" \\\n +", " ", text[text.index("Examples") :])
+    for command in EXAMPLES[name.split()[-1]].values():
+        assert f"   {command}\n" in commands

@@ -69,24 +69,33 @@ def run(shards: Iterator[Shard], task: Task, settings: Settings, listener: Liste
         try:
             asyncio.run(_run(driver))
         except asyncio.CancelledError:
-            raise Terminated from None
+            raise (Terminated if driver.stopped_by == signal.SIGTERM else KeyboardInterrupt) from None
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
     driver.tries.end()
 
 
 async def _run(driver: "_Driver") -> None:
-    """Run the driver. SIGTERM cancels its task: an exception from a signal handler could hit any point of the loop."""
-    before, main = signal.getsignal(signal.SIGTERM), asyncio.current_task()
-    here = threading.current_thread() is threading.main_thread()
-    if here and main is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, main.cancel)
+    """Run the driver. Signals cancel its task: an exception from a signal handler could hit any point of the loop."""
+    main, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert main is not None
+
+    def stop(number: signal.Signals) -> None:
+        driver.stopped_by = number
+        main.cancel()
+
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in before:
+            if before[number] != signal.SIG_IGN:
+                loop.add_signal_handler(number, stop, number)
     try:
         await driver.run()
     finally:
-        if here:
-            asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
 @dataclass(slots=True)
@@ -119,6 +128,7 @@ class _Driver:
     announced: bool = False
     seen: bool = False  # whether the driver can read files that workers commit
     exhausted: bool = False
+    stopped_by: signal.Signals | None = None
     last_worker: float = field(default_factory=time.monotonic)  # when there was a worker
     client: Client = field(init=False)
     group: asyncio.TaskGroup = field(init=False)

@@ -108,7 +108,10 @@ class Failing(SpanMarkerModelHandler):
 
     def load_model(self):
         model = super().load_model()
-        score, fails_on = model.score, model.packer.tokenizer.encode(self.fails_on).ids[1:-1] if self.fails_on else []
+        score, fails_on = (
+            model.score_each,
+            model.packer.tokenizer.encode(self.fails_on).ids[1:-1] if self.fails_on else [],
+        )
 
         def failing(windows, threshold=None):
             ids = windows.token_ids.tolist()
@@ -116,7 +119,7 @@ class Failing(SpanMarkerModelHandler):
                 raise RuntimeError("no luck")
             return score(windows, threshold)
 
-        model.score = failing
+        model.score_each = failing
         return model
 
 

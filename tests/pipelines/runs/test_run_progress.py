@@ -135,13 +135,13 @@ def test_a_throttle_adds_up_and_loses_nothing():
 
 def test_a_batch_that_is_scored_twice_counts_once():
     class Group:
-        told_so_far = (0, 0)
+        told_so_far = (0, 0, 0)
 
         def text_bytes(self, batch):
             return 1000
 
-        def told(self, words, n_bytes):
-            self.told_so_far = self.told_so_far[0] + words, self.told_so_far[1] + n_bytes
+        def told(self, *step):
+            self.told_so_far = tuple(map(sum, zip(self.told_so_far, step, strict=True)))
 
     class Batch:
         group = Group()
@@ -152,7 +152,9 @@ def test_a_batch_that_is_scored_twice_counts_once():
         progress.advance(words)
     assert [step.words for step in sent] == [10, 20, 10, 0]
     assert [step.n_bytes for step in sent] == [250, 500, 250, 0]
-    assert Batch.group.told_so_far == (40, 1000)
+    progress.found(3)
+    assert sent[-1] == ShardProgress(entities=3)
+    assert Batch.group.told_so_far == (40, 1000, 3)
 
 
 @pytest.fixture
@@ -212,7 +214,7 @@ def test_the_first_and_last_lines_speak_to_the_user(tmp_path, tiny_bundle):
     assert first.startswith("Model: ")
     assert "labels" in first
     assert second.startswith("1 file, ")
-    assert "1 shard: 0 done before, 1 to do" in second
+    assert ", 1 shard. 1 worker with " in second
     text = "\n".join(others)
     assert "device" not in text
     assert f"Rejects: null_text 1. Each with its reason: {tmp_path / 'out' / 'rejects'}" in text

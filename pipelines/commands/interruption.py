@@ -1,0 +1,85 @@
+"""Ctrl-C and SIGTERM: the first ends a command in order, the second at once; and what the command then says."""
+
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from pipelines.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, Terminated
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` for the first signal in the block, and end the process for the second.
+
+    SIGTERM, which a scheduler sends to reclaim the machine, has the same effect as Ctrl-C, as `Terminated`. Ending the
+    process at once is safe: its workers end with it, and the next run removes what they left.
+    """
+    ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN  # by nohup, or a shell that started us with &
+    numbers = [signal.SIGTERM, *([] if ignored else [signal.SIGINT])]
+    before = [(number, signal.signal(number, _interrupt)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            # While an interrupted process ends, another Ctrl-C has nothing to add.
+            signal.signal(number, _leave if signal.getsignal(number) is _end else handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    for each in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(each) is _interrupt:
+            signal.signal(each, _end)
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    shown = "\x1b[?25h\n" if os.isatty(2) else ""  # The bar hides the cursor.
+    os.write(2, f"{shown}spanmarker: ended at once. {_SAME}:\n  {_command(sys.argv[1:])}\n".encode())
+    _leave(number, frame)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    os._exit(EXIT_TERMINATED if number == signal.SIGTERM else EXIT_INTERRUPTED)
+
+
+_SAME = "To continue, run the same command"
+
+
+def interruption(error: KeyboardInterrupt, words: list[str]) -> str:
+    """Return what an interruption costs, and the command that continues.
+
+    Args:
+        error: the interruption; its notes say what is kept.
+        words: words of the command line.
+    """
+    by = "stopped by SIGTERM" if isinstance(error, Terminated) else "interrupted by Ctrl-C"
+    notes = getattr(error, "__notes__", [])
+    then = _SAME if notes else "Nothing was saved yet. To start over, run the same command"
+    return f"{' '.join([f'{by}.', *notes])} {then}:\n  {_command(words)}"
+
+
+def _command(words: list[str]) -> str:
+    return shlex.join(["spanmarker", *_without_secrets(words)])
+
+
+def _without_secrets(words: list[str]) -> list[str]:
+    """Return the words of a command line, without the values of options that may be secrets.
+
+    >>> _without_secrets(["tag", "--storage-option", "secret=x", "--storage-option=key=y", "--", "--password=z"])
+    ['tag', '--storage-option', 'secret=…', '--storage-option=key=…', '--', '--password=…']
+    """
+    shown: list[str] = []
+    for word in words:
+        option = "--storage-option="
+        if "--" in shown or (shown and shown[-1] == "--storage-option"):
+            name, equals, _ = word.partition("=")
+            word = f"{name}=…" if equals else name
+        elif word.startswith(option):
+            word = f"{option}{word.removeprefix(option).partition('=')[0]}=…"
+        shown.append(word)
+    return shown
