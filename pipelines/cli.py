@@ -30,6 +30,7 @@ from pipelines.commands.status import status
 from pipelines.commands.tag import tag
 from pipelines.commands.train import train
 from pipelines.errors import EXIT_TERMINATED, PipelineError, Terminated, exit_code
+from pipelines.jobs.gateway import without_login
 from pipelines.processes.thread_limits import prepare_process
 from spanmarker_core.errors import CodedError, CoreWarning
 
@@ -138,6 +139,8 @@ def _without_secrets(words: list[str]) -> list[str]:
 
     >>> _without_secrets(["tag", "--storage-option", "secret=x", "--storage-option=key=y", "--", "--password=z"])
     ['tag', '--storage-option', 'secret=…', '--storage-option=key=…', '--', '--password=…']
+    >>> _without_secrets(["--metrics-push=http://a:b@c", "--metrics-push", "http://a:b@c"])
+    ['--metrics-push=http://…@c', '--metrics-push', 'http://…@c']
     """
     shown: list[str] = []
     for word in words:
@@ -145,6 +148,10 @@ def _without_secrets(words: list[str]) -> list[str]:
         if "--" in shown or (shown and shown[-1] == "--storage-option"):
             name, equals, _ = word.partition("=")
             word = f"{name}=…" if equals else name
+        elif shown and shown[-1] == "--metrics-push":
+            word = without_login(word)
+        elif word.startswith("--metrics-push="):
+            word = f"--metrics-push={without_login(word.partition('=')[2])}"
         elif word.startswith(option):
             word = f"{option}{word.removeprefix(option).partition('=')[0]}=…"
         shown.append(word)
