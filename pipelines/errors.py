@@ -148,6 +148,9 @@ class PipelineError(CodedError):
         "command could read the report as one of them. Nothing was changed. Choose a folder for reports only.",
         "output.would_replace": "{option} would replace {path}, which exists and is not an earlier output that this "
         "option may replace. Nothing was changed. Choose another path, or move what is there away.",
+        # metrics
+        "metrics.not_pushed": "cannot push metrics to {url}: {reason}. The run continues, and tries again every 30 s "
+        "without further warnings. Start the Pushgateway, or correct --metrics-push.",
         "plan.other_version": "{path} is a plan of version {there}, but this program reads version {here}. "
         "Create the plan again with this program, or use the program that created it.",
         "rejects.too_many": "the output in {path} has {rejects:,} rejects for {documents:,} documents, but "

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import NoReturn
 
 from pipelines.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, Terminated
+from pipelines.jobs.gateway import without_login
 
 
 @contextmanager
@@ -72,6 +73,8 @@ def _without_secrets(words: list[str]) -> list[str]:
 
     >>> _without_secrets(["tag", "--storage-option", "secret=x", "--storage-option=key=y", "--", "--password=z"])
     ['tag', '--storage-option', 'secret=…', '--storage-option=key=…', '--', '--password=…']
+    >>> _without_secrets(["--metrics-push=http://a:b@c", "--metrics-push", "http://a:b@c"])
+    ['--metrics-push=http://…@c', '--metrics-push', 'http://…@c']
     """
     shown: list[str] = []
     for word in words:
@@ -79,6 +82,10 @@ def _without_secrets(words: list[str]) -> list[str]:
         if "--" in shown or (shown and shown[-1] == "--storage-option"):
             name, equals, _ = word.partition("=")
             word = f"{name}=…" if equals else name
+        elif shown and shown[-1] == "--metrics-push":
+            word = without_login(word)
+        elif word.startswith("--metrics-push="):
+            word = f"--metrics-push={without_login(word.partition('=')[2])}"
         elif word.startswith(option):
             word = f"{option}{word.removeprefix(option).partition('=')[0]}=…"
         shown.append(word)

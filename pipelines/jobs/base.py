@@ -12,6 +12,7 @@ from pydantic import ByteSize, Field, field_validator
 
 from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
+from pipelines.jobs.gateway import parse_gateway, without_login
 from pipelines.jobs.problems import not_one_of
 from pipelines.jobs.reject_limit import MaxRejects
 from pipelines.jobs.shared import DocumentColumns, InputFormat
@@ -96,6 +97,11 @@ class ShardJob(DocumentColumns):
     metrics: Annotated[str | None, Shown(Panel.OBSERVABILITY, "FILE")] = Field(
         None, description="File for metrics in the Prometheus text format."
     )
+    metrics_push: Annotated[str | None, Shown(Panel.OBSERVABILITY, "URL")] = Field(
+        None,
+        description="URL of a Prometheus Pushgateway, to which metrics are pushed at the start, every 30 s and at the "
+        "end.",
+    )
     log_json: Annotated[str | None, Shown(Panel.OBSERVABILITY, "FILE")] = Field(
         None, description="File for the log, one JSON object per line; - is standard error."
     )
@@ -115,6 +121,13 @@ class ShardJob(DocumentColumns):
         if wrong := [name for name, _, amount in pairs if not name or not amount]:
             raise ValueError(f"{wrong[0]!r} is not NAME=AMOUNT")
         return {name: amount for name, _, amount in pairs}
+
+    @field_validator("metrics_push")
+    @classmethod
+    def _known_gateway(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_gateway(value)
+        return value
 
     @field_validator("engine")
     @classmethod
@@ -147,6 +160,7 @@ class ShardJob(DocumentColumns):
         hidden = {
             "storage_option": [option.partition("=")[0] for option in self.storage_option],
             "beam_options": [option.partition("=")[0] for option in self.beam_options],
+            "metrics_push": self.metrics_push and without_login(self.metrics_push),
         }
         return {**self.model_dump(mode="json"), **hidden}
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 #: Settings whose values may be secrets.
-_SECRET = {"storage_option", "beam_options"}
+_SECRET = {"storage_option", "beam_options", "metrics_push"}
 _NOT = {
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",

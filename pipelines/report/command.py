@@ -4,6 +4,7 @@ import shlex
 from typing import Any
 
 from pipelines.jobs.base import ShardJob
+from pipelines.jobs.gateway import without_login
 
 #: Options shown without their values, which may be secrets.
 _HIDDEN = ("storage_option", "beam_options")
@@ -39,6 +40,8 @@ def _option(name: str, value: Any) -> list[str]:
         return [option if value else f"--no-{option[2:]}"]
     if isinstance(value, dict):
         value = [f"{key}={amount}" for key, amount in value.items()]
+    if name == "metrics_push":
+        value = without_login(value)
     if name in _HIDDEN:
         value = [_named(each) for each in value]
     return [word for each in (value if isinstance(value, list) else [value]) for word in (option, str(each))]

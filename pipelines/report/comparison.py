@@ -34,13 +34,13 @@ def compare_reports(first: str, second: str) -> dict[str, Any]:
         counts = [f"{each['sentences']:,} sentences with {each['entities']:,} entities" for each in data]
         problem = f"the first has {counts[0]}, the second {counts[1]}"
         if counts[0] == counts[1]:
-            problem = f"both have {counts[0]}, but the words, entities or ids of documents and sentences differ"
+            problem = f"both have {counts[0]}, but {_difference(first, second)}"
         raise PipelineError("compare.other_data", first=first, second=second, problem=problem)
     comparison = Comparison()
     for ours, theirs in zip_longest(read_predictions(first), read_predictions(second)):
         if ours is None or theirs is None or _key(ours[0]) != _key(theirs[0]):
             at = (ours or theirs)[0]
-            problem = f"sentence {at.sentence_id} of document {at.document_id[:60]!r} differs"
+            problem = f"{_name(at)} differs"
             raise PipelineError("compare.other_data", first=first, second=second, problem=problem)
         comparison.add(ours[0], ours[1], theirs[1])
     found = comparison.to_json()
@@ -133,6 +133,24 @@ def _counts(entities: Mapping[str, Mapping[str, int]]) -> tuple[dict[str, int], 
         {"predicted": first + total["mended"] + total["wrong"], "correct": first},
         {"predicted": second + total["spoiled"] + total["wrong"], "correct": second},
     )
+
+
+def _difference(first: str, second: str) -> str:
+    """Return how the data of two reports differ that have the same number of sentences and entities."""
+    other_ids = ""
+    for (ours, _), (theirs, _) in zip(read_predictions(first), read_predictions(second), strict=False):
+        names = f"{_name(ours)} in the first is {_name(theirs)} in the second"
+        if _key(ours)[2:] != _key(theirs)[2:]:
+            return f"words or entities differ, first where {names}"
+        if _key(ours) != _key(theirs):
+            other_ids = other_ids or names
+    return (
+        f"although the words and entities are the same, their ids differ: {other_ids}" if other_ids else "they differ"
+    )
+
+
+def _name(sentence: Sentence) -> str:
+    return f"sentence {sentence.sentence_id} of document {sentence.document_id[:60]!r}"
 
 
 def _key(sentence: Sentence) -> tuple[object, ...]:

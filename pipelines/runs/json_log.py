@@ -8,6 +8,7 @@
     shard.done     shard, worker, counts, seconds (by stage)
     shard.failed   shard, reason; the first 100 that failed permanently
     run.progress   every 30 seconds: the fields of `pipelines.output.progress_file.RunState`
+    run.warning    code, message: of a fault that the run survives
     run.finished   reason (done, nothing to do), and numbers of shards
     run.failed     code, message, exit_code
 
@@ -38,6 +39,7 @@ _EVENTS = (
     "shard.done",
     "shard.failed",
     "run.progress",
+    "run.warning",
     "run.finished",
     "run.failed",
 )

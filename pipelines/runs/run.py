@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -77,7 +79,7 @@ def run_job(job: ShardJob, console: Console, verbose: bool = False) -> None:
         console = Console(quiet=True)  # Containers mix both streams, and a reader of the log expects JSON.
     with (
         JsonLog(job.log_json) as log,
-        Metrics(job.metrics, output, counts) as metrics,
+        Metrics(job.metrics, output, counts, job.metrics_push, partial(_warn, log)) as metrics,
         Display(console) as display,
     ):
         try:
@@ -88,6 +90,14 @@ def run_job(job: ShardJob, console: Console, verbose: bool = False) -> None:
             if not hasattr(error, "__notes__"):
                 error.add_note("No shard was under way, so nothing is lost.")
             raise
+
+
+def _warn(log: JsonLog, error: PipelineError) -> None:
+    """Report a fault that the run survives; it may come from another thread."""
+    if log.path != "-":
+        print(f"spanmarker: {error}", file=sys.stderr)
+    with contextlib.suppress(PipelineError):  # The run finds lasting faults of the log itself.
+        log.event("run.warning", code=error.code, message=error.text)
 
 
 def _refuse_overwrites(job: ShardJob, output: str) -> None:

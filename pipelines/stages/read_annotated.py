@@ -233,7 +233,8 @@ def _document(source: str, item: _Values, task: AnnotatedTask, seen: set[str]) -
         return checked
     record, _ = checked
     try:
-        return GoldDocument(record.document_id, source, place, record.text, parse_entities(values[ENTITIES]))
+        entities = parse_entities(values[ENTITIES], arrays=True)
+        return GoldDocument(record.document_id, source, place, record.text, entities)
     except RecordProblem as error:
         rejected = _reject(source, place, "bad_annotation", str(error), raw, 1)
         return replace(rejected, document_id=record.document_id, n_characters=len(record.text))

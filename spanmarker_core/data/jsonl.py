@@ -82,11 +82,12 @@ def parse_object(text: str | bytes) -> Any:
         raise RecordProblem(f"it is not JSON ({error})") from error
 
 
-def parse_entities(values: object) -> list[Span]:
+def parse_entities(values: object, arrays: bool = False) -> list[Span]:
     """Convert a list of {start, end, label} to entities; ranges may count words or characters.
 
     Args:
         values: the value to convert.
+        arrays: whether an entity may also be [start, end, label], as in spaCy's training data.
 
     Raises:
         RecordProblem: it is not a list of valid entities.
@@ -95,6 +96,8 @@ def parse_entities(values: object) -> list[Span]:
         raise RecordProblem("entities is not a list")
     entities = []
     for index, entity in enumerate(values):
+        if arrays and isinstance(entity, list) and len(entity) == len(_ENTITY_KEYS):
+            entity = dict(zip(_ENTITY_KEYS, entity, strict=True))
         check_keys(entity, _ENTITY_KEYS, f"entity {index}")
         try:
             entities.append(check_annotation(entity["start"], entity["end"], entity["label"]))

@@ -2,7 +2,7 @@
 
 | form | text or words | entities |
 | --- | --- | --- |
-| documents | `text` | `entities`: {start, end, label} in characters |
+| documents | `text` | `entities`: {start, end, label} or [start, end, label] in characters |
 | sentences | `tokens` | `entities`: {start, end, label} in words |
 | tags | `tokens` | `ner_tags`: one tag per word |
 | doccano | `text` | `label` or `labels`: [start, end, label]; `entities`: {start_offset, end_offset, label} |
@@ -175,6 +175,9 @@ def _text_document(record: Any, form: str, made_id: str, options: ReadOptions) -
 def _named(value: Any, what: str, start: str, end: str) -> list[tuple[Any, Any, Any, float | None]]:
     entities = []
     for index, entity in enumerate(list_in(value, what)):
+        if isinstance(entity, list):
+            entities.append((*_items(entity, 3), None))
+            continue
         check_keys(entity, (start, end, "label"), f"entity {index}")
         score = entity.get("score")
         if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):

@@ -68,11 +68,19 @@ def test_the_log_and_the_report_say_why_each_shard_is_done(corpus, tmp_path, tin
     assert len(again) == len(skipped) + len(done) + 2
 
 
-def test_values_of_storage_options_are_nowhere(corpus, tmp_path, tiny_bundle):
+def test_secrets_of_options_are_nowhere(corpus, tmp_path, tiny_bundle, capfd):
     out, log = tmp_path / "out", tmp_path / "run.log"
     options = {"storage_option": ["s3.secret=hush hush"], "log_json": str(log), "metrics": str(tmp_path / "m.prom")}
-    tag([corpus / "*"], out, tiny_bundle, **options)
-    assert lines(log)[0]["job"]["storage_option"] == ["s3.secret"]
+    tag([corpus / "*"], out, tiny_bundle, metrics_push="http://name:hush@127.0.0.1:1", **options)
+    events = lines(log)
+    assert events[0]["job"]["storage_option"] == ["s3.secret"]
+    assert events[0]["job"]["metrics_push"] == "http://…@127.0.0.1:1"
+    # Nothing listens there: that is a warning, and the run succeeds.
+    assert [event["code"] for event in events if event["event"] == "run.warning"] == ["metrics.not_pushed"]
+    assert events[-1]["exit_code"] == 0
+    printed = capfd.readouterr().err
+    assert printed.count("[metrics.not_pushed]") == 1
+    assert "hush" not in printed
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or b"hush" not in path.read_bytes(), path
 

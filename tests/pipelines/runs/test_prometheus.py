@@ -4,15 +4,17 @@ import shutil
 import time
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipelines.errors import PipelineError, ShardsFailed
 from pipelines.output.digest_set import DigestSet
+from pipelines.output.progress_file import RunState
 from pipelines.report.run_counts import RunCounts
 from pipelines.report.run_values import RunFacts, report_values
 from pipelines.report.totals import Totals
 from pipelines.runs import prometheus as module
-from pipelines.runs.prometheus import Metrics, exposition
+from pipelines.runs.prometheus import GAUGES, Metrics, collected
 from tests.support.outputs import a_shard, an_entry
 
 NASTY = 'a"b\\c\nd\\n{},=\u2028 😀'
@@ -31,6 +33,10 @@ def read(content: bytes) -> dict[tuple[str, tuple], float]:
             assert key not in found
             found[key] = sample.value
     return found
+
+
+def exposition(*values) -> bytes:
+    return generate_latest(collected(*values))
 
 
 def counted() -> RunCounts:
@@ -77,6 +83,10 @@ def test_what_a_run_did_and_what_its_output_holds():
     assert found["output_documents", (("status", "tagged"),)] == 2
     assert found["output_entities", (("label", NASTY),)] == 4
     assert found["output_shards", ()] == 2
+    state = RunState("", "", 1, 0, 9, 4, 2, 500, 3, 0, 250.0, 7.5)
+    several = [collected(NASTY, counts, the_values(counts), end, state) for end in (None, (None,))]
+    names = {family.name for metrics in several for family in metrics.collect()}
+    assert names == {f"spanmarker_{name}" for name in GAUGES}  # none is declared in vain
 
 
 @pytest.mark.parametrize(("output", "label"), [(NASTY, NASTY), ("a\udcff", "a\\udcff")])

@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from prometheus_client import generate_latest
 from rich.console import Console
 
 from pipelines.errors import PipelineError
@@ -14,7 +15,7 @@ from pipelines.report.run_counts import RunCounts
 from pipelines.runs import run_progress as module
 from pipelines.runs.json_log import JsonLog
 from pipelines.runs.progress import Display
-from pipelines.runs.prometheus import exposition
+from pipelines.runs.prometheus import collected
 from pipelines.runs.run_progress import RunProgress
 from pipelines.shards.progress import BatchProgress, ShardProgress, Throttle
 from pipelines.storage import sole_writer
@@ -109,7 +110,7 @@ def test_the_log_and_the_metrics_have_progress(tmp_path, console, monkeypatch):
         progress.progressed(A.name, ShardProgress(2, 30, 60, 5, 1))
         seen = path.read_bytes().count(b"run.progress")
         wait_for(lambda: path.read_bytes().count(b"run.progress") > seen + 1)
-        metrics = exposition("out", RunCounts(), None, None, progress.state()).decode()
+        metrics = generate_latest(collected("out", RunCounts(), None, None, progress.state())).decode()
     event = json.loads(path.read_text().splitlines()[-1])
     assert event["event"] == "run.progress"
     assert (event["planned_shards"], event["planned_bytes"], event["done_bytes"]) == (3, 300, 60)

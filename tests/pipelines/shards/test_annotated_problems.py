@@ -131,7 +131,7 @@ def test_a_bad_record_costs_itself_alone(encoder, tmp_path):
     assert spans_of(kept) == spans_of(in_memory([*good, last], encoder))
 
     documents = [
-        {"id": "a", "text": "Paris", "entities": [{"start": 0, "end": 5, "label": "location"}]},
+        {"id": "a", "text": "Paris", "entities": [[0, 5, "location"]]},
         {"id": "b", "text": "Paris", "entities": [{"start": 0, "end": 5, "label": "O"}]},
         {"id": "c", "text": "Paris", "entities": [{"start": 0, "end": 1 << 70, "label": "location"}]},
         {"id": "d", "text": None, "entities": []},

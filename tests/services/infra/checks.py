@@ -32,7 +32,7 @@ from pipelines.jobs.tag import TagJob
 
 ROOT = Path(__file__).parents[3]
 INFRA = ROOT / "infra"
-OWN = ("containers", "kubernetes", "beam", "airflow")
+OWN = ("containers", "kubernetes", "beam", "airflow", "monitoring")
 JOBS = {"tag": TagJob, "prepare": PrepareJob}
 #: From the first in which all that we use is stable (podFailurePolicy was last) to the newest that is known.
 KUBERNETES = ("1.31", kubernetes_validate.latest_version())

@@ -29,7 +29,7 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@pytest.mark.parametrize("path", [path for path in FILES if path.suffix != ".json"], ids=name)  # JSON has no comments
 def test_opens_with_the_command_that_uses_it(path):
     first = path.read_text().splitlines()[0]
     assert re.match(r"# (spanmarker|kubectl|docker|python|pip|cp) ", first), first

@@ -119,7 +119,7 @@ def test_exit_codes_are_treated_as_documented():
         ("job", CRON, "[tag, --job", "[tag, --jobb", "No such option: --jobb"),
         ("job", CRON, "spanmarker/tag.toml]", "spanmarker/tags.toml]", "no /etc/spanmarker/tags.toml"),
         ("job", "job/tag.toml", "workers = 2", "wrkers = 2", "wrkers"),
-        ("job", "job/tag.toml", "workers = 2", "workers = 0", "greater than or equal to 1"),
+        ("job", "job/tag.toml", "workers = 2", "workers = 0", "0 is less than 1"),
         ("job", "job/tag.toml", "input =", "inpt =", "inpt"),
         ("dask", WORKER, "--nthreads=1", "--n-threads=1", "No such option"),
         ("dask", WORKER, "- dask\n", "- dask-wrker\n", "not a dask command"),

@@ -82,6 +82,8 @@ CONLLU = "\t".join(["1", "Ada", *"_" * 7, "NER=B-PER"])
             '{"text": "", "entities": [{"start": 0, "end": 1, "label": "X", "score": "1"}]}',
             ("data.bad_record", "line", 1),
         ),
+        ("jsonl", '{"text": "Ada", "entities": [[0, 3]]}', ("data.bad_record", "line", 1)),
+        ("jsonl", '{"text": "Ada", "entities": [[0, 4, "X"]]}', ("data.bad_record", "line", 1)),
         ("doccano", '{"text": "Ada", "label": [[0, 3]]}', ("data.bad_record", "line", 1)),
         ("doccano", '{"text": "Ada", "label": "X"}', ("data.bad_record", "line", 1)),
         ("tags", '{"tokens": ["Ada"], "ner_tags": ["O", "O"]}', ("data.bad_record", "line", 1)),
@@ -223,6 +225,8 @@ def test_other_dialects():
     doccano = {"id": 3, "text": "Ada", "entities": [{"id": 1, "label": "PER", "start_offset": 0, "end_offset": 3}]}
     (found,) = read("doccano", json.dumps(doccano))
     assert [(each.char_end, each.label) for each in found.entities] == [(3, "PER")]
+    (found,) = read("jsonl", json.dumps({"text": "Ada", "entities": [[0, 3, "PER"]]}))
+    assert [(each.char_start, each.char_end, each.label) for each in found.entities] == [(0, 3, "PER")]
     target = {"source": {"id": "x.txt"}, "selector": {"type": "TextPositionSelector", "start": 0, "end": 3}}
     (found,) = read("web-annotations", json.dumps({"body": "PER", "target": target}), "x.jsonld", **TEXT)
     assert [(each.char_end, each.label) for each in found.entities] == [(3, "PER")]
