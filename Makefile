@@ -2,7 +2,7 @@
 # make test      set up what is missing, run the default tests
 # make test-all  all tests that need no GPU
 # make lint      style, types and wording
-# make bench     measure against the peers, on one's own machine (docs/benchmark.md); BENCH='...' for its options
+# make bench     measure against the peers, on one's own machine (docs/explanation/benchmark.md); BENCH='...' for its options
 # make setup     .venv with everything in it
 # make clean     remove what the above made
 #

@@ -1,11 +1,11 @@
-"""The examples of docs/library.md run as they stand, one after the other."""
+"""The examples of docs/how-to/library.md run as they stand, one after the other."""
 
 import re
 import shutil
 import warnings
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "library.md"
+PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "library.md"
 
 
 def test_examples_run(tiny_bundle, tmp_path, monkeypatch, capsys):

@@ -29,7 +29,8 @@ def convert(
         list[str], typer.Argument(help="Files, folders or patterns such as 'data/*.ann', local or fsspec URLs.")
     ],
     to: Annotated[
-        str, typer.Option(help="Format to write, such as jsonl, conll, spacy or brat; docs/formats.md lists all.")
+        str,
+        typer.Option(help="Format to write, such as jsonl, conll, spacy or brat; docs/reference/formats.md lists all."),
     ],
     output: Annotated[str, typer.Option(help="New file to write, or folder for formats of several files.")],
     from_: Annotated[str | None, typer.Option("--from", help="Format to read.  [default: by name and content]")] = None,

@@ -20,7 +20,7 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            help="Format to write, such as jsonl, conll, spacy, brat or label-studio; docs/export.md lists all."
+            help="Format to write, such as jsonl, conll, spacy, brat or label-studio; docs/how-to/export.md lists all."
         ),
     ],
     destination: Annotated[str, typer.Option(help="Folder to write, or with --one-file the file; a path or URL.")],

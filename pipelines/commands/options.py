@@ -16,7 +16,7 @@ Job = Annotated[
 ]
 # Of commands that have no job model.
 Model = Annotated[str, typer.Option(help="Model bundle.")]
-Data = Annotated[str, typer.Option(help="Annotated data in any format of docs/formats.md.")]
+Data = Annotated[str, typer.Option(help="Annotated data in any format of docs/reference/formats.md.")]
 Scheme = Annotated[str | None, typer.Option(help="Label scheme of tagged data, such as IOB2.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 Flatten = Annotated[

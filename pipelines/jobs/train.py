@@ -13,7 +13,7 @@ class TrainJob(AnnotatedColumns, TrainingFields, CardTexts):
     """The job of `spanmarker train`: the settings of the training, its files, and texts for the card."""
 
     train: str = Field(
-        description="Annotated data in any format of docs/formats.md, or the output of `prepare --annotated`."
+        description="Annotated data in any format of docs/reference/formats.md, or the output of `prepare --annotated`."
     )
     dev: str = Field(description="Annotated sentences that choose the best epoch.")
     test: str | None = Field(None, description="Annotated sentences that are scored once at the end.")

@@ -92,7 +92,9 @@ class TrainingFields(PackingFields):
     encoder_layers: int | None = Field(
         None, ge=1, description="Keep only the first N layers of the encoder.  [default: all]"
     )
-    architecture: str = Field("span_marker.v1", description="How spans are scored, see docs/architectures.md.")
+    architecture: str = Field(
+        "span_marker.v1", description="How spans are scored, see docs/explanation/architectures.md."
+    )
     options: dict[str, Any] = Field({}, description="NAME=VALUE, an option of the architecture. Can be repeated.")
     # Below these layers one start and one end marker per word represent all spans. The thesis pairs in all layers.
     pair_layers: int | None = Field(
