@@ -15,12 +15,15 @@ from pipelines.commands.card import card
 from pipelines.commands.compare import compare
 from pipelines.commands.convert import convert
 from pipelines.commands.evaluate import evaluate
+from pipelines.commands.examples import examples
 from pipelines.commands.experiment import experiment
 from pipelines.commands.export import export
 from pipelines.commands.gate import gate
+from pipelines.commands.group import CommandGroup, in_options, show_help
 from pipelines.commands.import_checkpoint import import_checkpoint
 from pipelines.commands.options import JobCommand
 from pipelines.commands.prepare import prepare
+from pipelines.commands.push import push
 from pipelines.commands.representations import representations
 from pipelines.commands.status import status
 from pipelines.commands.tag import tag
@@ -35,20 +38,32 @@ _EXIT_CODES = (
 )
 
 app = typer.Typer(
+    cls=CommandGroup,
     help="Named entities of large corpora, as rows of Parquet.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     epilog=_EXIT_CODES,
     context_settings={"help_option_names": ["-h", "--help"]},  # of the subcommands too
-    rich_markup_mode=None,  # Otherwise "[default: …]" in a help text is parsed as markup and disappears.
+    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for over_shards in (tag, prepare):
-    app.command(cls=JobCommand, context_settings={"allow_extra_args": True}, epilog=_EXIT_CODES)(over_shards)
-for of_data in (status, browse, export, convert):
-    app.command(cls=JobCommand)(of_data)
-for of_models in (train, evaluate, compare, representations, experiment, import_checkpoint, card):
-    app.command(cls=JobCommand)(of_models)
-app.add_typer(gate, name="gate")
+_COMMANDS = {
+    "Tag": (tag, status, browse, prepare, export),
+    "Model": (train, evaluate, compare, representations, experiment, convert),
+    "Share": (card, import_checkpoint, push),
+}
+for panel, commands in _COMMANDS.items():
+    for command in commands:
+        over_shards = command in (tag, prepare)
+        name = command.__name__.replace("_", "-")
+        app.command(
+            name,
+            cls=JobCommand,
+            rich_help_panel=panel,
+            context_settings={"allow_extra_args": over_shards},
+            options_metavar="[OPTIONS] [PATH]... [-- BEAM_OPTIONS]" if over_shards else "[OPTIONS]",
+            epilog="\n\n".join([examples(name), *([_EXIT_CODES] if over_shards else [])]),
+        )(command)
+app.add_typer(gate, name="gate", rich_help_panel="Gate")
 
 
 def _print_version(asked: bool) -> None:
@@ -59,11 +74,13 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Take the options that stand before a command, and print the help if there is none."""
+    show_help(context)
 
 
 def main() -> None:
@@ -79,7 +96,7 @@ def main() -> None:
     format_before = warnings.formatwarning
     warnings.formatwarning = _format_warning
     try:
-        app()
+        app(prog_name="spanmarker")
     except SystemExit as end:  # typer turns every KeyboardInterrupt into this
         if isinstance(end.__context__, BaseException) and isinstance(end.__context__.__cause__, Terminated):
             sys.exit(EXIT_TERMINATED)
@@ -112,7 +129,7 @@ def _format_warning(
 
 
 def _fail(error: CodedError) -> None:
-    print(f"spanmarker: {error}", file=sys.stderr)
+    print(f"spanmarker: {in_options(error)}", file=sys.stderr)
     sys.exit(exit_code(error))
 
 

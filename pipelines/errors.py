@@ -5,6 +5,7 @@ command line (reported by typer); 130 interrupted by Ctrl-C, 143 by SIGTERM; the
 scheduler may want to handle separately. Faults of single records are not errors: they become rows of `rejects`.
 """
 
+import errno
 from typing import ClassVar
 
 from spanmarker_core.errors import CodedError, single_line
@@ -23,6 +24,7 @@ EXIT_CODES = {
     "engine.not_started": 3,
     "engine.stalled": 3,
     "experiment.runs_failed": 3,
+    "hub.not_reached": 3,
     "input.not_readable": 3,
     "output.lock_lost": 3,
     "output.not_readable": 3,
@@ -36,17 +38,25 @@ EXIT_CODES = {
 }
 
 
+#: Error numbers of faults that the same command would meet again, whatever the code of the error.
+_LASTING = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS}
+_LASTING |= {errno.EINVAL, errno.ENAMETOOLONG}
+#: Codes of errors of a store or a disk.
+_OF_FILES = {"input.not_readable", "output.not_readable", "output.not_writable", "storage.failed"}
+
+
 class PipelineError(CodedError):
     """An error of `pipelines`: jobs, inputs, outputs, engines."""
 
     MESSAGES: ClassVar[dict[str, str]] = {
         # jobs
-        "job.invalid": "the job is not valid:\n{problems}\nCorrect this and run the command again.",
-        "job.stray_words": "these words are neither options nor files: {words}. Paths and patterns of inputs follow "
-        "{option}; Beam's own options follow --.",
+        "job.invalid": "the job cannot run as given:\n{problems}",
+        "job.stray_words": "no file or folder matches {words}.{suggestion} Words that are not options are inputs, as "
+        "if {option} came before them; Beam's own options follow --.",
+        "job.unknown_label": "{option} names {label}, which is not a label of the model. {suggestion}",
         "job.unreadable": "cannot read job file {path}: {reason}.",
         # inputs
-        "input.no_match": "no file matches {patterns}. Correct the path: inputs are files, patterns, or folders, which "
+        "input.no_match": "no file matches {patterns}.{suggestion} Inputs are files, patterns, or folders, which "
         "stand for the files below them. Names that begin with . or _ are skipped. To match a [ in a name, write [[].",
         "input.only_folders": "{patterns} matches only folders: {folders}. Name a folder to read all files below it, "
         "or match the files in it, such as {example}.",
@@ -109,8 +119,8 @@ class PipelineError(CodedError):
         "samples.damaged": "samples {path} differ from what was prepared: {reason}. Remove the file, repeat the "
         "`spanmarker prepare` command that wrote it, then run this command again.",
         # outputs
-        "output.not_writable": "cannot write output {path}: {reason}. Fix the cause and run the same command again; "
-        "finished shards are kept.",
+        "output.not_writable": "cannot write {path}: {reason}. Fix the cause and run the same command again, or choose "
+        "another path; finished shards are kept.",
         "output.not_shared": "output {path} is in the memory of one process, but workers are separate processes. "
         "Pass a folder or a store as --output.",
         "output.not_seen": "worker {worker} finished a shard in {path}, but this machine cannot see it there. "
@@ -132,6 +142,8 @@ class PipelineError(CodedError):
         "someone else, so nothing was changed. Choose another --output, or move them away.",
         "output.is_input": "{option} would write to {path}, which is an input, is inside one, or matches {input}. "
         "Nothing was changed. Choose another path.",
+        "output.not_for_reports": "--report {path} holds files that are not reports, such as {files}, and a later "
+        "command could read the report as one of them. Nothing was changed. Choose a folder for reports only.",
         "output.would_replace": "{option} would replace {path}, which exists and is not an earlier output that this "
         "option may replace. Nothing was changed. Choose another path, or move what is there away.",
         "plan.other_version": "{path} is a plan of version {there}, but this program reads version {here}. "
@@ -240,7 +252,7 @@ class PipelineError(CodedError):
         "report.not_readable": "cannot compare {path}: {problem}. Pass folders written by "
         "`spanmarker evaluate --report`.",
         "compare.other_data": "the reports {first} and {second} are for different data: {problem}. Evaluate both "
-        "models on the same data.",
+        "models on the same file; other formats of it may number documents and sentences in another way.",
         "experiment.no_such_run": "no run has a name that begins with {prefix!r}. Names have the form "
         "DATASET/CONFIG/SIZE/SEED, for example {first}.",
         "experiment.bad_predictions": "{path}, line {line}: {problem}. The command must write one line per sentence, "
@@ -288,7 +300,15 @@ def exit_code(error: BaseException | None) -> int:
         return 0
     if isinstance(error, KeyboardInterrupt):
         return EXIT_TERMINATED if isinstance(error, Terminated) else EXIT_INTERRUPTED
-    return EXIT_CODES.get(error.code, EXIT_FAULT) if isinstance(error, CodedError) else EXIT_FAULT
+    if not isinstance(error, CodedError) or (error.code in _OF_FILES and _lasts(error)):
+        return EXIT_FAULT
+    return EXIT_CODES.get(error.code, EXIT_FAULT)
+
+
+def _lasts(error: CodedError) -> bool:
+    """Return whether the cause is one that running the same command again would meet again."""
+    causes = [error.__cause__, error.values.get("reason")]
+    return any(isinstance(cause, OSError) and cause.errno in _LASTING for cause in causes)
 
 
 def describe(error: BaseException) -> str:

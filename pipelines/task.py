@@ -9,6 +9,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from spanmarker_core.spans.decoding import TaskThreshold, Threshold
 from spanmarker_core.text.sentences import SentenceBreaks
 from spanmarker_core.windows.packer import Context
 
@@ -66,7 +67,8 @@ class Task:
     Attributes:
         output: output folder, a path or URL.
         job: digest of the job identity.
-        model: folder of the bundle; "" is the bundled model, wherever a worker has it.
+        model: folder of the bundle, or its repository and commit, owner/name@commit, which each machine downloads once;
+            "" is the bundled model, wherever a worker has it.
         model_digest: digest of the bundle.
         columns: columns of the inputs.
         language: language of the texts that don't state theirs, for the sentence splitter; "auto" detects it.
@@ -110,23 +112,31 @@ class TagTask(Task):
         device: device of the model.
         dtype: number format of the model.
         decoder: name of the decoder.
-        threshold: threshold of the scores; None uses the bundle's.
+        threshold: threshold of the scores, or pairs of label and threshold, where None stands for entities whose best
+            label it is; None uses the bundle's.
         gate: one of `spanmarker_core.bundle.config.GATE_CHOICES`.
         samples: output folder of the `spanmarker prepare` that read the shards; "" reads them in this job.
         samples_job: digest of the identity of that job.
         keep_in_annotations: whether every row of `annotations` has the kept columns of its document.
         write_sentences: what the table `sentences` holds, see `WriteSentences`.
+        labels: the labels to write; () writes all.
     """
 
     device: str
     dtype: str
     decoder: str
-    threshold: float | None
+    threshold: TaskThreshold
     gate: str
     samples: str
     samples_job: str
     keep_in_annotations: bool = field(default=False, kw_only=True)
     write_sentences: WriteSentences = field(default="none", kw_only=True)
+    labels: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def thresholds(self) -> Threshold:
+        """The threshold, by label where it has pairs."""
+        return dict(self.threshold) if isinstance(self.threshold, tuple) else self.threshold
 
     @property
     def machine(self) -> dict[str, str]:

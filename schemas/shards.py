@@ -24,6 +24,7 @@ class Shard:
         n_bytes: size of the range in bytes, for progress only: uncompressed for Parquet, else as stored.
         content: identity of the bytes in the range; empty if the file could not even be opened.
         reason: unreadable only: the reason.
+        limit: number of documents after which the shard ends; 0 for none.
     """
 
     name: str
@@ -35,3 +36,4 @@ class Shard:
     n_bytes: int
     content: str
     reason: str = ""
+    limit: int = 0

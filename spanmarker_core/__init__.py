@@ -1,9 +1,9 @@
 """The models: words, tokens, spans, tensors. Engines, object stores and job files don't belong here.
 
 >>> from spanmarker_core import load
->>> model = load("bundle/")                            # doctest: +SKIP
->>> model.tag_text(["Müller flew to Zürich."])         # doctest: +SKIP
-[[Entity(label='person', …), Entity(label='location', …)]]
+>>> model = load()  # the bundled model; or a folder, or owner/name on the Hub  # doctest: +SKIP
+>>> model.tag_text("Müller flew to Zürich.")  # doctest: +SKIP
+[Entity(label='person', …), Entity(label='location', …)]
 
 Importing the package is cheap: torch is imported on the first access to `load`, `Tagger` or `Entity`.
 """

@@ -8,9 +8,17 @@ a message from its code:
     CoreError: [bundle.missing_file] bundle/ has no config.json. ...
 """
 
+import errno
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
+
+#: Reasons that systems state in other words than this program.
+_PLAIN = {
+    errno.EISDIR: "it is a folder, not a file",
+    errno.ENOENT: "no such file or folder",
+    errno.ENOTDIR: "a part of its path is a file, not a folder",
+}
 
 
 class CodedError(Exception):
@@ -21,11 +29,33 @@ class CodedError(Exception):
     def __init__(self, code: str, **values: object) -> None:
         self.code = code
         self.values = values
-        super().__init__(f"[{code}] {self.MESSAGES[code].format(**values)}")
+        super().__init__(f"[{code}] {self.text}")
+
+    @property
+    def text(self) -> str:
+        """The message without the code, as part of another one.
+
+        >>> CoreError("hub.failed", name="owner/name", reason=OSError(5, "Input/output error")).text
+        'the Hub request for owner/name failed: input/output error.'
+        """
+        return self.MESSAGES[self.code].format(**{name: plain(value) for name, value in self.values.items()})
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default passes the formatted message as the code, which breaks errors that cross processes.
         return _rebuild, (type(self), self.code, self.values)
+
+
+def plain(value: object) -> object:
+    """Return a value as a message shows it: an error as its reason, without codes and error numbers.
+
+    Args:
+        value: a value of a message.
+    """
+    if isinstance(value, CodedError):
+        return value.text.rstrip(".")
+    if isinstance(value, OSError) and value.strerror:
+        return _PLAIN.get(value.errno or 0) or f"{value.strerror[:1].lower()}{value.strerror[1:]}".rstrip(".")
+    return value
 
 
 def _rebuild(kind: type[CodedError], code: str, values: dict[str, object]) -> CodedError:
@@ -58,7 +88,7 @@ def wrap_errors(what: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and not _is_panic(error):
             raise
-        first = next(iter(str(error).strip().splitlines()), "")
+        first = next(iter(str(plain(error)).strip().splitlines()), "")
         reason = single_line(first, 300) or type(error).__name__  # transformers lists hundreds of model types
         raise UnusableError(f"{what} ({reason})") from error
 
@@ -133,6 +163,10 @@ class CoreError(CodedError):
         # bundles
         "bundle.not_found": "{path} is not a model bundle: it has no {file}. Pass a folder written by `spanmarker "
         "train` or `spanmarker import-checkpoint`.",
+        "bundle.is_encoder": "{path} is an encoder of transformers, not a model that finds entities. Train one "
+        "with it: spanmarker train --encoder {path} --train DATA --dev DATA --output FOLDER.",
+        "bundle.is_checkpoint": "{path} is a checkpoint of the span_marker library, not a model bundle. Import "
+        "it first: spanmarker import-checkpoint {path} FOLDER.",
         "bundle.missing_file": "{path} has no {file}, which its digests.json lists. Copy the whole bundle again.",
         "bundle.digest_mismatch": "{path}/{file} has SHA-256 {found}, but digests.json lists {expected}. "
         "The file was changed or damaged after the bundle was saved: copy the bundle again.",
@@ -147,13 +181,20 @@ class CoreError(CodedError):
         "bundle.output_not_writable": "cannot write {path}: {reason}. Choose another --output.",
         "bundle.output_inside": "{path} is inside the bundle {bundle}, which must not change. Choose another --output.",
         # the hub
-        "hub.not_found": "{name} is neither a folder nor a repository name. Pass a folder, or a name of the form "
-        "owner/name.",
-        "hub.no_revision": "folder {name} does not exist, and a repository of that name requires a revision. Pass "
-        "revision='main' or, better, a tag or commit, which does not change.",
-        "hub.not_a_bundle": "{name} at revision {revision} has no {file}, so it is not a model bundle. To use a "
-        "checkpoint of the span_marker library, download it and run `spanmarker "
-        "import-checkpoint` on its folder.",
+        "hub.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub. Pass the "
+        "folder of a bundle, or a name of the form owner/name or owner/name@revision.",
+        "hub.two_revisions": "{name} names one revision, and revision={revision!r} another. Pass one of them.",
+        "hub.no_repository": "{name} is neither an existing folder nor a model repository on the Hub that you can "
+        "access. Check the name; for a private repository, log in first: hf auth login.",
+        "hub.no_revision": "repository {name} has no revision {revision}. Pass a commit, a tag or a branch that its "
+        "page on the Hub lists.",
+        "hub.not_cached": "{name} at revision {revision} is not in the cache {cache}, or not completely, and nothing "
+        "is downloaded because {option}. Where the network may be used, run: hf download {name} --revision {revision}",
+        "hub.not_reached": "{name} at revision {revision} cannot be downloaded, because the Hub cannot be reached: "
+        "{reason}. Try again; or run `hf download {name} --revision {revision}` where there is a network, and copy the "
+        "cache.",
+        "hub.not_a_bundle": "{name} at revision {revision} has no {file}, so it is not a model bundle. If it is a "
+        "checkpoint of the span_marker library, convert it: spanmarker import-checkpoint {name} FOLDER.",
         "hub.failed": "the Hub request for {name} failed: {reason}.",
         "hub.changed": "bundle {path} has digest {found}, but had {expected} when it was loaded. Load it again.",
         "hub.not_stored": "this model was never saved, so it has no bundle to copy. Save it with save_bundle.",
@@ -168,8 +209,8 @@ class CoreError(CodedError):
         "largest state). Use an encoder that docs/how-to/library.md lists as supported.",
         "encoder.no_fast_tokenizer": "{path} has no fast tokenizer (tokenizer.json), which word offsets require. Save "
         "one with the encoder, or use another encoder.",
-        "encoder.not_found": "{path} is not a folder. Encoders are read from local folders. If this is a repository of "
-        "the hub, download it first: hf download OWNER/NAME --local-dir FOLDER.",
+        "encoder.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub. Pass the "
+        "folder of an encoder, or a name of the form owner/name, such as google-bert/bert-base-cased.",
         "encoder.unreadable": "cannot use {path} as an encoder: {problem}. Pass a folder with a pretrained "
         "transformers encoder and its tokenizer; a bundle is not one.",
         "encoder.too_few_layers": "--encoder-layers {found} is out of range: {path} has {limit} layers. "
@@ -183,8 +224,8 @@ class CoreError(CodedError):
         "encoder.window_too_short": "--max-tokens {found} is too low: a window needs at least {limit} tokens. "
         "Raise --max-tokens.",
         # checkpoints of the span_marker library
-        "checkpoint.not_found": "{path} is not a folder. Checkpoints are read from local folders. If this is a "
-        "repository of the hub, download it first: hf download OWNER/NAME --local-dir FOLDER.",
+        "checkpoint.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub. Pass "
+        "the folder of a checkpoint, or a name of the form owner/name.",
         "checkpoint.not_span_marker": "{path} is not a span_marker checkpoint: {problem}.",
         "checkpoint.no_outside_label": "the labels {labels} do not include 'O' (outside), so spans that are not "
         "entities have no class. Retrain with an 'O' label.",
@@ -194,6 +235,10 @@ class CoreError(CodedError):
         # devices
         "device.unknown": "{device!r} is not a device. Use --device cpu, cuda, cuda:1 (the second GPU) or auto.",
         "device.not_available": "device {device} is not available: {reason}. Use --device cpu, or fix the driver.",
+        "device.cpu_build": "device {device} is not available: this installation of torch is for CPUs only. Install "
+        "torch for GPUs (https://pytorch.org/get-started lists the command), or use --device cpu.",
+        "device.no_gpu": "device {device} is not available: torch finds {count} NVIDIA GPUs. Check nvidia-smi, or use "
+        "--device cpu.",
         "device.no_int8": "device {device} does not support models in int8: {reason}. Use --dtype float32, or "
         "--device cpu.",
         # languages
@@ -203,7 +248,7 @@ class CoreError(CodedError):
         "call.lengths_differ": "{what} has {found} items for {expected} sentences. Pass one item per sentence.",
         "call.bad_language": "{value} is not a known language. {similar} Pass a code of ISO 639, a language tag or an "
         "English name.",
-        "call.unknown_option": "{option} {value!r} is not supported. Choose one of {choices}.",
+        "call.unknown_option": "{option} {value!r} is not one of {choices}.",
         "call.out_of_range": "{problems}.",
         "call.not_a_list": "{call} expects a list of {items}, not {kind}. Wrap the value in a list.",
         "call.limit_without_context": "max_prev_context and max_next_context apply to context 'document' only. "
@@ -227,7 +272,8 @@ class CoreError(CodedError):
         "call.not_words": "sentence {index} is {kind}, not a list of strings. For raw text, call tag_text.",
         "call.not_text": "text {index} is {kind}, not a string. For words, call tag_words.",
         "call.bad_threshold": "threshold {value!r} is neither a number from 0 to 1 nor a dict that maps labels to such "
-        "numbers. Labels: {labels}.",
+        "numbers.",
+        "call.unknown_label": "unknown label {label!r}. {suggestion}",
         # representations
         "representations.none": "{architecture} tags words and does not classify spans, so it has no span "
         "representations. Choose a model of another architecture.",
@@ -285,7 +331,7 @@ class CoreError(CodedError):
         "data.bad_record": "{path}, line {line}: {problem}.",
         "data.bad_row": "{path}, row {row} (from 0): {problem}.",
         "data.bad_dataset": "{path}: {problem}.",
-        "data.not_found": "{path} does not exist. Correct the path.",
+        "data.not_found": "{path} does not exist.{suggestion}",
         "data.unknown_format": "{path} is not annotated data in a known format (docs/reference/formats.md). Rename it "
         "with the ending of its format, such as .jsonl, .parquet or .conll, or convert it: spanmarker convert --from "
         "FORMAT.",

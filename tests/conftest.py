@@ -153,6 +153,28 @@ def encoder(tmp_path_factory) -> Path:
     return write_encoder(tmp_path_factory.mktemp("encoder") / "bert")
 
 
+@pytest.fixture
+def hub(monkeypatch, tmp_path_factory):
+    """A small hub with its own cache, to which this process's client goes."""
+    from huggingface_hub import close_session, constants
+
+    from tests.services.servers import hub
+
+    with hub.running() as running:
+        for name, value in {
+            "ENDPOINT": running.url,
+            "HUGGINGFACE_CO_URL_TEMPLATE": f"{running.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+            "HF_HUB_CACHE": str(tmp_path_factory.mktemp("hub")),
+            "HF_HUB_DISABLE_XET": True,
+            "HF_HUB_OFFLINE": False,
+        }.items():
+            monkeypatch.setattr(constants, name, value)
+        monkeypatch.setenv("no_proxy", "*")
+        close_session()  # It may remember that this process is offline.
+        yield running
+        close_session()
+
+
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory):
     """A SeaweedFS on loopback with a bucket called `test`."""

@@ -15,7 +15,7 @@ PRODUCT = ("schemas", "spanmarker_core", "pipelines")
 LAYERS = {
     "schemas": [["*"]],
     "spanmarker_core": [
-        ["errors", "arrays", "charts"],
+        ["errors", "arrays", "charts", "shown"],
         ["text", "architectures"],
         ["windows"],
         ["spans", "data"],

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import options_of, with_options
+from pipelines.commands.options import options_of, shown, with_options
+from spanmarker_core.shown import Panel
 
 
 def _options() -> list[inspect.Parameter]:
@@ -16,15 +17,21 @@ def _options() -> list[inspect.Parameter]:
 
 @with_options(_options)
 def browse(
-    output: Annotated[str, typer.Argument(help="Output folder of `spanmarker tag`, on this machine.")],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 selects a free one.")] = 8420,
+    output: Annotated[
+        str, typer.Argument(metavar="OUTPUT", help="Output folder of `spanmarker tag`, on this machine.")
+    ],
+    port: Annotated[
+        int, shown(Panel.FILES, "PORT", "Port on 127.0.0.1; 0 selects a free one.", min=0, max=65535)
+    ] = 8420,
     sources: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Folder or URL that contains the inputs: texts are read from files below it. Can be repeated."
+        shown(
+            Panel.FILES,
+            "FOLDER",
+            "Folder or URL that contains the inputs: texts are read from files below it. Can be repeated.",
         ),
     ] = None,
-    open: Annotated[bool, typer.Option(help="Open the page in the web browser.")] = True,
+    open: Annotated[bool, shown(Panel.FILES, None, "Open the page in the web browser.")] = True,
     **options: Any,
 ) -> None:
     """Explore the entities, documents and rejects of an output in a web browser on this machine.

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Scheme, options_of, with_options
+from pipelines.commands.options import Scheme, options_of, shown, with_options
 from spanmarker_core.errors import CoreError
+from spanmarker_core.shown import Panel
 
 
 def _options() -> list[inspect.Parameter]:
@@ -18,19 +19,22 @@ def _options() -> list[inspect.Parameter]:
 
 @with_options(_options)
 def card(
-    bundle: Annotated[str, typer.Argument(help="Folder of the bundle. Its model and digest do not change.")],
+    bundle: Annotated[
+        str, typer.Argument(metavar="BUNDLE", help="Folder of the bundle. Its model and digest do not change.")
+    ],
     carbon_kg: Annotated[
-        float | None, typer.Option(min=0, help="Measured emissions, in kg of CO2 equivalents.")
+        float | None, shown(Panel.CARD, "KG", "Measured emissions, in kg of CO2 equivalents.", min=0)
     ] = None,
-    carbon_source: Annotated[str | None, typer.Option(help="How the emissions were measured.")] = None,
+    carbon_source: Annotated[str | None, shown(Panel.CARD, "TEXT", "How the emissions were measured.")] = None,
     train: Annotated[
-        str | None, typer.Option(help="Training data of the model, for counts and examples of each label.")
+        str | None, shown(Panel.FILES, "DATA", "Training data of the model, for counts and examples of each label.")
     ] = None,
     dev: Annotated[
         str | None,
-        typer.Option(
-            help="Data that chose the best epoch. It is tagged to find the entity density that run reports compare "
-            "with."
+        shown(
+            Panel.FILES,
+            "DATA",
+            "Data that chose the best epoch. It is tagged to find the entity density that run reports compare with.",
         ),
     ] = None,
     scheme: Scheme = None,

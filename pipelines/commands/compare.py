@@ -4,12 +4,17 @@ from typing import Annotated
 
 import typer
 
+from pipelines.commands.options import shown
+from spanmarker_core.shown import Panel
+
 
 def compare(
-    first: Annotated[str, typer.Argument(help="Report folder of `spanmarker evaluate --report`.")],
-    second: Annotated[str, typer.Argument(help="Report folder of the second model, on the same data.")],
+    first: Annotated[str, typer.Argument(metavar="FIRST", help="Report folder of `spanmarker evaluate --report`.")],
+    second: Annotated[
+        str, typer.Argument(metavar="SECOND", help="Report folder of the second model, on the same data.")
+    ],
     report: Annotated[
-        str | None, typer.Option(help="Folder for comparison.html, comparison.md and comparison.json.")
+        str | None, shown(Panel.FILES, "FOLDER", "Folder for comparison.html, comparison.md and comparison.json.")
     ] = None,
 ) -> None:
     """Compare two models: difference of scores, its statistical significance, and the entities fixed and regressed."""

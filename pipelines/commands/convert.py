@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Flatten, options_of, with_options
+from pipelines.commands.options import Flatten, options_of, shown, with_options
+from spanmarker_core.shown import Panel
 
 
 def _options() -> list[inspect.Parameter]:
@@ -26,15 +27,22 @@ def _options() -> list[inspect.Parameter]:
 @with_options(_options)
 def convert(
     inputs: Annotated[
-        list[str], typer.Argument(help="Files, folders or patterns such as 'data/*.ann', local or fsspec URLs.")
+        list[str],
+        typer.Argument(metavar="PATH", help="Files, folders or patterns such as 'data/*.ann', local or fsspec URLs."),
     ],
     to: Annotated[
         str,
-        typer.Option(help="Format to write, such as jsonl, conll, spacy or brat; docs/reference/formats.md lists all."),
+        shown(
+            Panel.FILES,
+            "FORMAT",
+            "Format to write, such as jsonl, conll, spacy or brat; docs/reference/formats.md lists all.",
+        ),
     ],
-    output: Annotated[str, typer.Option(help="New file to write, or folder for formats of several files.")],
-    from_: Annotated[str | None, typer.Option("--from", help="Format to read.  [default: by name and content]")] = None,
-    to_scheme: Annotated[str, typer.Option(help="Label scheme of tagged output.")] = "IOB2",
+    output: Annotated[str, shown(Panel.FILES, "PATH", "New file to write, or folder for formats of several files.")],
+    from_: Annotated[
+        str | None, shown(Panel.FILES, "FORMAT", "Format to read.  [default: by name and content]", "--from")
+    ] = None,
+    to_scheme: Annotated[str, shown(Panel.FILES, "SCHEME", "Label scheme of tagged output.")] = "IOB2",
     flatten: Flatten = "refuse",
     **options: Any,
 ) -> None:
@@ -54,7 +62,7 @@ def convert(
     given = {name: value for name, value in options.items() if value is not None}
     use_options(given.pop("storage_option", []))
     how = check_flatten(flatten)
-    write = WriteOptions(check_tag_scheme(to_scheme), how, given.pop("language", "en"))
+    write = WriteOptions(check_tag_scheme(to_scheme, "--to-scheme"), how, given.pop("language", "en"))
     kept = run(inputs, output, to, ReadOptions(**given, flatten=how), write, from_)
     lines = [f"{output}: {kept.documents:,} documents with {kept.entities:,} entities", *kept.losses()]
     print_plain(Console(), "\n".join(lines))

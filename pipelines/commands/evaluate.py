@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Data, Device, Model, Scheme, options_of, with_options
+from pipelines.commands.options import Data, Device, Model, Scheme, options_of, shown, with_options
+from spanmarker_core.shown import Panel
 
 
 def _options() -> list[inspect.Parameter]:
@@ -22,50 +23,62 @@ def evaluate(
     scheme: Scheme = None,
     report: Annotated[
         str | None,
-        typer.Option(help="Folder for evaluation.html, evaluation.md, evaluation.json and the predictions."),
+        shown(Panel.FILES, "FOLDER", "Folder for evaluation.html, evaluation.md, evaluation.json and the predictions."),
     ] = None,
     train: Annotated[
         str | None,
-        typer.Option(
-            help="Training data of the model; --report uses it to separate seen from unseen entities and words."
+        shown(
+            Panel.FILES,
+            "DATA",
+            "Training data of the model; --report uses it to separate seen from unseen entities and words.",
         ),
     ] = None,
     decoder: Annotated[
-        str | None, typer.Option(help="flat.v1, nested.v1 or all.v1.  [default: as stored in the model]")
+        str | None, shown(Panel.MODEL, "NAME", "flat.v1, nested.v1 or all.v1.  [default: as stored in the model]")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Minimum score, 0 to 1.  [default: as stored in the model]")
+        float | None,
+        shown(Panel.MODEL, "SCORE", "Minimum score, 0 to 1.  [default: as stored in the model]", min=0, max=1),
     ] = None,
     gate: Annotated[
         str,
-        typer.Option(help="Score only spans that pass the gate: auto (as trained), on (always) or off (never)."),
+        shown(
+            Panel.MODEL,
+            "auto|on|off",
+            "Score only spans that pass the gate: auto (as trained), on (always) or off (never).",
+        ),
     ] = "auto",
     device: Device = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32; bfloat16 or int8, which change scores.")] = "float32",
+    dtype: Annotated[
+        str, shown(Panel.SPEED, "float32|bfloat16|int8", "float32; bfloat16 or int8, which change scores.")
+    ] = "float32",
     **options: Any,
 ) -> None:
     """Score a model: precision, recall and F1 over all gold entities, micro, macro and per label."""
+    from dataclasses import replace
     from time import monotonic
 
+    from pipelines.commands.scores import print_scores
     from pipelines.report.evaluation import analysed, publish_report
     from pipelines.report.folder import refuse_foreign, report_folder
     from pipelines.report.predictions import PREDICTIONS, is_predictions
-    from pipelines.report.printed import print_markdown, print_plain, wide_console
+    from pipelines.report.printed import print_plain, wide_console
     from pipelines.storage import absolute
     from spanmarker_core import load
     from spanmarker_core.bundle.config import describe_gate
     from spanmarker_core.bundle.reader import read_info
+    from spanmarker_core.bundle.repositories import find_bundle
     from spanmarker_core.data import Sentence, read_annotated
     from spanmarker_core.evaluation.evaluate import evaluate as score
     from spanmarker_core.evaluation.evaluate import unknown_labels
-    from spanmarker_core.evaluation.report import to_markdown
     from spanmarker_core.evaluation.scores.analysis import Analysis
 
     folder = absolute(report) if report else None
     if folder:
         inputs = [model, data, *([train] if train else [])]
         refuse_foreign(folder, "evaluation", inputs, {PREDICTIONS: is_predictions})
-    info = read_info(model)
+    found = find_bundle(model)
+    info = read_info(found.path)
     given = {name: value for name, value in options.items() if value is not None}
 
     def annotated(path: str) -> Iterator[Sentence]:
@@ -77,7 +90,7 @@ def evaluate(
         if folder is None:
             raise typer.BadParameter("--train requires --report.")
         training = annotated(train)
-    tagger = load(model, device, dtype, gate)
+    tagger = load(info.path, device, dtype, gate)
     analysis: Analysis | None = None
     began = monotonic()
     if folder is None:
@@ -86,11 +99,11 @@ def evaluate(
     else:
         with report_folder(folder):  # last of the checks, because it creates the folder
             analysis, seconds = analysed(folder, tagger, sentences, training, decoder=decoder, threshold=threshold)
-        result = analysis.result()
+        result = replace(analysis.result(), f1_interval=analysis.f1_interval())
     unknown = unknown_labels(tagger, result)
     candidates = tagger.work["candidates"]
     facts = {
-        "model": str(info.path),
+        "model": found.name,
         "model_digest": info.digest,
         "data": data,
         **({} if train is None else {"train": train}),
@@ -108,7 +121,7 @@ def evaluate(
         "sentences_per_second": round(result.sentences / seconds, 1),
     }
     console = wide_console()
-    print_markdown(console, to_markdown(result, facts))
     if folder and analysis:
         page = publish_report(folder, result, facts, analysis.to_json())
         print_plain(console, f"Report: {page}")
+    print_scores(console, result, facts)

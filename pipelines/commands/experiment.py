@@ -18,7 +18,10 @@ def _options() -> list[inspect.Parameter]:
 
 @with_options(_options)
 def experiment(
-    job: Annotated[str, typer.Argument(help="TOML file with data sets, configurations, sizes, seeds and comparisons.")],
+    job: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="TOML file with data sets, configurations, sizes, seeds and comparisons."),
+    ],
     **options: Any,
 ) -> None:
     """Train and score all configurations on the same data with the same seeds, and test the differences.

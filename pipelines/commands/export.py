@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Flatten, options_of, with_options
+from pipelines.commands.options import Flatten, options_of, shown, with_options
+from spanmarker_core.shown import Panel
 
 
 def _options() -> list[inspect.Parameter]:
@@ -16,37 +17,55 @@ def _options() -> list[inspect.Parameter]:
 
 @with_options(_options)
 def export(
-    output: Annotated[str, typer.Argument(help="Finished output folder of `spanmarker tag`.")],
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="Finished output folder of `spanmarker tag`.")],
     to: Annotated[
         str,
-        typer.Option(
-            help="Format to write, such as jsonl, conll, spacy, brat or label-studio; docs/how-to/export.md lists all."
+        shown(
+            Panel.FILES,
+            "FORMAT",
+            "Format to write, such as jsonl, conll, spacy, brat or label-studio; docs/how-to/export.md lists all.",
         ),
     ],
-    destination: Annotated[str, typer.Option(help="Folder to write, or with --one-file the file; a path or URL.")],
+    destination: Annotated[
+        str, shown(Panel.FILES, "PATH", "Folder to write, or with --one-file the file; a path or URL.")
+    ],
     one_file: Annotated[
         bool,
-        typer.Option(
-            "--one-file", help="Write one part, not one per shard: a file or, for brat and the like, a folder."
+        shown(
+            Panel.FILES,
+            None,
+            "Write one part, not one per shard: a file or, for brat and the like, a folder.",
+            "--one-file",
         ),
     ] = False,
     label: Annotated[
-        list[str] | None, typer.Option(help="Only entities with these labels, such as PER,ORG. Can be repeated.")
+        list[str] | None,
+        shown(Panel.FILES, "LABELS", "Only entities with these labels, such as PER,ORG. Can be repeated."),
     ] = None,
-    min_score: Annotated[float, typer.Option(min=0, max=1, help="Only entities with at least this score.")] = 0.0,
-    document: Annotated[list[str] | None, typer.Option(help="Only the document with this id. Can be repeated.")] = None,
+    min_score: Annotated[
+        float, shown(Panel.FILES, "SCORE", "Only entities with at least this score.", min=0, max=1)
+    ] = 0.0,
+    document: Annotated[
+        list[str] | None, shown(Panel.FILES, "ID", "Only the document with this id. Can be repeated.")
+    ] = None,
     document_file: Annotated[
-        str | None, typer.Option(help="Only the documents whose ids this file lists, one per line.")
+        str | None, shown(Panel.FILES, "FILE", "Only the documents whose ids this file lists, one per line.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most this number of documents.")] = None,
-    scheme: Annotated[str, typer.Option(help="Label scheme of conll, conllu and datasets, such as BIOES.")] = "IOB2",
+    limit: Annotated[int | None, shown(Panel.FILES, "N", "At most this number of documents.", min=1)] = None,
+    scheme: Annotated[
+        str, shown(Panel.FILES, "SCHEME", "Label scheme of conll, conllu and datasets, such as BIOES.")
+    ] = "IOB2",
     flatten: Flatten = "refuse",
     skip_missing: Annotated[
-        bool, typer.Option("--skip-missing", help="Leave out documents whose source no longer exists or has changed.")
+        bool,
+        shown(Panel.FILES, None, "Leave out documents whose source no longer exists or has changed.", "--skip-missing"),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a previous export at the destination.")] = False,
+    force: Annotated[
+        bool, shown(Panel.FILES, None, "Replace a previous export at the destination.", "--force")
+    ] = False,
     model: Annotated[
-        str | None, typer.Option(help="Model bundle of the run; needed for words if they are those of its tokenizer.")
+        str | None,
+        shown(Panel.MODEL, "MODEL", "Model bundle of the run; needed for words if they are those of its tokenizer."),
     ] = None,
     **options: Any,
 ) -> None:

@@ -5,18 +5,21 @@ from typing import Any
 
 import typer
 
+from pipelines.commands.examples import examples
+from pipelines.commands.group import show_help
 from pipelines.commands.options import Job, JobCommand, options_of, with_options, with_words, words_after
 
 gate = typer.Typer(
     help="Gates: filters that discard unlikely spans early and make tagging faster.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    invoke_without_command=True,
+    rich_markup_mode="rich",
 )
 
 
 @gate.callback()
-def _group() -> None:
-    """Keep `fit` a subcommand although it is the only one."""
+def _group(context: typer.Context) -> None:
+    """Print the help if no command follows; also, `fit` stays a subcommand although it is the only one."""
+    show_help(context)
 
 
 def _options() -> list[inspect.Parameter]:
@@ -25,7 +28,12 @@ def _options() -> list[inspect.Parameter]:
     return options_of(GateJob)
 
 
-@gate.command(cls=JobCommand, context_settings={"allow_extra_args": True})
+@gate.command(
+    cls=JobCommand,
+    context_settings={"allow_extra_args": True},
+    options_metavar="[OPTIONS] [PATH]...",
+    epilog=examples("fit"),
+)
 @with_options(_options)
 def fit(context: typer.Context, job: Job = None, **options: Any) -> None:
     """Fit a gate to a model, using the entities that the model finds in unlabelled text.
@@ -37,7 +45,7 @@ def fit(context: typer.Context, job: Job = None, **options: Any) -> None:
     from pipelines.jobs.job_file import read_job
 
     if stray := words_after(context):
-        raise PipelineError("job.stray_words", words=" ".join(stray), option="--corpus")
+        raise PipelineError("job.stray_words", words=" ".join(stray), option="--corpus", suggestion="")
     options["corpus"] = with_words(context, options["corpus"], "--corpus")
     checked = read_job(GateJob, job, options)
 

@@ -6,10 +6,17 @@ import typer
 
 
 def import_checkpoint(
-    source: Annotated[str, typer.Argument(help="Folder saved by the span_marker library.")],
-    output: Annotated[str, typer.Argument(help="Folder for the bundle; must be empty or not exist.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Folder saved by the span_marker library, or a repository of the Hub, owner/name or "
+            "owner/name@revision.",
+        ),
+    ],
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="Folder for the bundle; must be empty or not exist.")],
 ) -> None:
-    """Convert a span_marker checkpoint to a bundle that loads without network access. Runs no code from it."""
+    """Convert a span_marker checkpoint to a bundle. Runs no code from it."""
     from rich.console import Console
 
     from pipelines.output.overwrite import refuse_bundle

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Job, options_of, with_options, with_words, words_after
+from pipelines.commands.options import DryRun, Job, options_of, shown, with_options, with_words, words_after
+from spanmarker_core.shown import Panel
 
 
 def _options() -> list[inspect.Parameter]:
@@ -24,6 +25,7 @@ def _options() -> list[inspect.Parameter]:
             "prune": "Remove samples of inputs that no longer exist.",
         },
         prefix="Annotated: ",
+        required={"input": ""},
     )
 
 
@@ -31,8 +33,9 @@ def _options() -> list[inspect.Parameter]:
 def prepare(
     extra: typer.Context,
     annotated: Annotated[
-        bool | None, typer.Option("--annotated", help="Prepare annotated data for training with --encoder.")
+        bool | None, shown(Panel.FILES, None, "Prepare annotated data for training with --encoder.", "--annotated")
     ] = None,
+    dry_run: DryRun = False,
     job: Job = None,
     **options: Any,
 ) -> None:
@@ -61,4 +64,9 @@ def prepare(
 
     from pipelines.runs.run import run_job
 
-    run_job(checked, Console())
+    if dry_run:
+        from pipelines.runs.dry_run import dry_run as show
+
+        show(checked, Console())
+    else:
+        run_job(checked, Console())

@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
-from pipelines.commands.options import Data, Device, Model, Scheme
+from pipelines.commands.options import Data, Device, Model, Scheme, shown
+from spanmarker_core.shown import Panel
 
 
 def representations(
@@ -12,13 +11,16 @@ def representations(
     data: Data,
     scheme: Scheme = None,
     report: Annotated[
-        str | None, typer.Option(help="Folder for representations.html, representations.md and representations.json.")
+        str | None,
+        shown(Panel.FILES, "FOLDER", "Folder for representations.html, representations.md and representations.json."),
     ] = None,
     spans: Annotated[
-        int, typer.Option(min=1, help="Maximum number of spans per class; the sample is always the same.")
+        int, shown(Panel.FILES, "N", "Maximum number of spans per class; the sample is always the same.", min=1)
     ] = 100,
     device: Device = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32; bfloat16 or int8, which change representations.")] = "float32",
+    dtype: Annotated[
+        str, shown(Panel.SPEED, "float32|bfloat16|int8", "float32; bfloat16 or int8, which change representations.")
+    ] = "float32",
 ) -> None:
     """Analyse a model's span representations: norms and cosines by class and by overlap, and a scatter plot."""
     from contextlib import nullcontext
@@ -29,17 +31,19 @@ def representations(
     from pipelines.storage import absolute
     from spanmarker_core import load
     from spanmarker_core.bundle.reader import read_info
+    from spanmarker_core.bundle.repositories import find_bundle
     from spanmarker_core.data import read_annotated
     from spanmarker_core.evaluation.representations.representations import analyse
 
     folder = absolute(report) if report else None
     if folder:
         refuse_foreign(folder, "representations", [model, data])
-    info = read_info(model)
+    found = find_bundle(model)
+    info = read_info(found.path)
     sentences = read_annotated(data, scheme)
-    tagger = load(model, device, dtype)
+    tagger = load(info.path, device, dtype)
     facts = {
-        "model": str(info.path),
+        "model": found.name,
         "model_digest": info.digest,
         "architecture": info.config.architecture,
         "options": dict(info.config.options),

@@ -9,7 +9,9 @@ _MAX_ROWS = 30
 
 
 def status(
-    output: Annotated[str, typer.Argument(help="Output folder of `spanmarker tag` or `spanmarker prepare`.")],
+    output: Annotated[
+        str, typer.Argument(metavar="OUTPUT", help="Output folder of `spanmarker tag` or `spanmarker prepare`.")
+    ],
 ) -> None:
     """Show finished, pending and rejected work, per shard and in total. Changes nothing."""
     from rich.table import Column, Table

@@ -1,11 +1,12 @@
 """`spanmarker tag`: tags a corpus and writes entity rows."""
 
 import inspect
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from pipelines.commands.options import Job, options_of, with_options, with_words, words_after
+from pipelines.commands.options import DryRun, Job, options_of, shown, with_options, with_words, words_after
+from spanmarker_core.shown import Panel
 
 #: The options that most users need, in the order of a document's way: reading, splitting, writing.
 _FIRST = (
@@ -17,11 +18,21 @@ _FIRST = (
 def _options() -> list[inspect.Parameter]:
     from pipelines.jobs.tag import TagJob
 
-    return options_of(TagJob, first=_FIRST, without={"beam_options"})
+    required = {"input": " or --samples or --text"}
+    return options_of(TagJob, first=_FIRST, without={"beam_options"}, required=required)
 
 
 @with_options(_options)
-def tag(context: typer.Context, job: Job = None, **options: Any) -> None:
+def tag(
+    context: typer.Context,
+    text: Annotated[
+        list[str] | None,
+        shown(Panel.FILES, "TEXT", "Tag this text and print its entities; nothing is written. Can be repeated."),
+    ] = None,
+    dry_run: DryRun = False,
+    job: Job = None,
+    **options: Any,
+) -> None:
     """Tag documents with named entities and write them as Parquet.
 
     Running the same command again processes only what is missing: after a crash, or for new or changed files.
@@ -29,13 +40,26 @@ def tag(context: typer.Context, job: Job = None, **options: Any) -> None:
     """
     from pipelines.jobs.job_file import read_job
     from pipelines.jobs.tag import TagJob
+    from pipelines.jobs.tag_text import TextJob, refuse_unused
 
     options |= {"input": with_words(context, options["input"], "--input"), "beam_options": words_after(context)}
-    checked = read_job(TagJob, job, options)
+    if text:
+        given = [name for name, value in {**options, "dry_run": dry_run}.items() if value not in (None, [], False)]
+        refuse_unused(given)
+    checked = read_job(TextJob if text else TagJob, job, options)
 
     # Only now, since they take longer to import than the job to check.
     from rich.console import Console
 
-    from pipelines.runs.run import run_job
+    if isinstance(checked, TextJob):
+        from pipelines.runs.tag_texts import tag_texts
 
-    run_job(checked, Console())
+        tag_texts(checked, text or [], Console())
+    elif dry_run:
+        from pipelines.runs.dry_run import dry_run as show
+
+        show(checked, Console())
+    else:
+        from pipelines.runs.run import run_job
+
+        run_job(checked, Console())

@@ -3,9 +3,8 @@
 import inspect
 from typing import Annotated, Any
 
-import typer
-
-from pipelines.commands.options import options_of, with_options
+from pipelines.commands.options import options_of, shown, with_options
+from spanmarker_core.shown import Panel
 
 
 def _options() -> list[inspect.Parameter]:
@@ -15,14 +14,14 @@ def _options() -> list[inspect.Parameter]:
     return options_of(
         TrainJob,
         without={*CardTexts.model_fields, "splitter", "warmup_share", "weight_decay"},
-        named={"options": "--option", "gate": "--gate/--no-gate", "gate_ends": "--gate-ends/--no-gate-ends"},
+        named={"gate": "--gate/--no-gate", "gate_ends": "--gate-ends/--no-gate-ends"},
     )
 
 
 @with_options(_options)
 def train(
     job: Annotated[
-        str | None, typer.Option(help="TOML file with any of these options and the texts of the card.")
+        str | None, shown(Panel.FILES, "FILE", "TOML file with any of these options and the texts of the card.")
     ] = None,
     **options: Any,
 ) -> None:

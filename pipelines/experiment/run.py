@@ -14,7 +14,7 @@ from pipelines.experiment.data import write_data
 from pipelines.experiment.foreign import refuse_foreign
 from pipelines.experiment.processes import Ended, run_all
 from pipelines.experiment.results import write_results
-from pipelines.experiment.runs import LOG, SCORES, Run, check_changes, digest_of, plan_runs
+from pipelines.experiment.runs import LOG, SCORES, Run, check_changes, plan_runs
 from pipelines.experiment.scores import scores_of
 from pipelines.jobs.experiment import ExperimentJob
 from pipelines.processes.children import cores
@@ -118,9 +118,9 @@ class _Session:
 
 
 def _check_encoders(runs: list[Run]) -> None:
-    for path in dict.fromkeys(run.job["encoder"] for run in runs):
-        if not digest_of(Path(path)):
-            raise PipelineError("experiment.encoder_missing", path=path)
+    for run in runs:
+        if not run.identity["encoder"]:
+            raise PipelineError("experiment.encoder_missing", path=run.job["encoder"])
 
 
 def _tail(path: Path) -> str:

@@ -13,6 +13,7 @@ from pipelines.errors import PipelineError
 from pipelines.experiment.data import DataFiles
 from pipelines.jobs.experiment import GIVEN, ExperimentJob
 from pipelines.storage import publish_bytes
+from spanmarker_core.bundle.repositories import find_encoder
 from spanmarker_core.text.shortened import shortened
 
 #: Files in the folder of a run.
@@ -128,11 +129,14 @@ def _run(job: ExperimentJob, dataset: str, configuration: str, size: str, seed: 
     given |= {"output": str(folder / BUNDLE if own else folder)}
     if not own or job.keep_models:
         given["test"] = str(files.test.absolute())  # for the card; a bundle that is not kept needs none
+    encoder = find_encoder(job.train_job(dataset, configuration, **given).encoder)
+    # A command of another system gets a folder; a run of this library states the repository on its card.
+    given["encoder"] = encoder.name if own else str(encoder.path)
     training = job.train_job(dataset, configuration, **given)
     # Omitted settings are not in the identity, so a new option with a default changes no run.
     values = training.model_dump(exclude_unset=True)
     identity = {name: value for name, value in values.items() if name not in GIVEN and name != "encoder"}
-    identity |= {"seed": seed, "encoder": digest_of(Path(training.encoder))}
+    identity |= {"seed": seed, "encoder": digest_of(encoder.path)}
     identity |= {f"{part} data": digest for part, digest in files.digests.items()}
     if own:
         command = [sys.executable, "-m", "pipelines.experiment.own", str(folder)]

@@ -6,12 +6,13 @@ Descriptions of fields are the help texts of the options, which `pipelines.comma
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import ByteSize, Field, field_validator
 
 from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
+from pipelines.jobs.problems import not_one_of
 from pipelines.jobs.reject_limit import MaxRejects
 from pipelines.jobs.shared import DocumentColumns, InputFormat
 from pipelines.processes.children import cores
@@ -19,12 +20,15 @@ from pipelines.stages.languages import AUTO
 from pipelines.storage import absolute
 from pipelines.task import DEFAULT_ID, Columns, Task
 from spanmarker_core.bundle.reader import BundleInfo
+from spanmarker_core.bundle.repositories import find_bundle, repository_of
 from spanmarker_core.default_model import bundled_model_path
+from spanmarker_core.shown import Panel, Shown
 from spanmarker_core.text.detection import DETECTOR
 from spanmarker_core.text.sentences import SentenceBreaks
 
 Inputs = Annotated[
     list[str],
+    Shown(Panel.FILES, "PATH"),
     Field(
         description="Files, folders or patterns such as 'docs/*.parquet', local or fsspec URLs; - is standard input: "
         "JSON lines, or what --format says. More paths may follow; can be repeated."
@@ -39,36 +43,56 @@ class ShardJob(DocumentColumns):
     verb: ClassVar[str]
 
     input: Inputs = Field([])
-    output: str = Field(min_length=1, description="Folder for the rows, local or an fsspec URL.")
-    engine: str = Field("local", description="Where shards are processed: local, dask or beam.")
-    workers: int = Field(1, ge=1, description="Worker processes, each with one model.")
-    threads: int = Field(0, ge=0, description="CPU threads per worker.  [default: the cores divided by the workers]")
-    scheduler: str | None = Field(
+    output: Annotated[str, Shown(Panel.FILES, "FOLDER")] = Field(
+        min_length=1, description="Folder for the rows, local or an fsspec URL."
+    )
+    engine: Annotated[str, Shown(Panel.CLUSTER, "local|dask|beam")] = Field(
+        "local", description="Where shards are processed: local, dask or beam."
+    )
+    workers: Annotated[int, Shown(Panel.SPEED, "N")] = Field(
+        1, ge=1, description="Worker processes, each with one model."
+    )
+    threads: Annotated[int, Shown(Panel.SPEED, "N")] = Field(
+        0, ge=0, description="CPU threads per worker.  [default: the cores divided by the workers]"
+    )
+    scheduler: Annotated[str | None, Shown(Panel.CLUSTER, "ADDRESS")] = Field(
         None,
         description="Dask: address of a scheduler, tcp://HOST:PORT.  [default: a cluster on this machine]",
     )
-    resources: dict[str, float] = Field(
+    resources: Annotated[dict[str, float], Shown(Panel.CLUSTER, "NAME=AMOUNT")] = Field(
         {}, description="Dask: tag only on workers with this resource, such as GPU=1. Can be repeated."
     )
-    beam_options: list[str] = Field([], description="Beam: options for Beam itself, such as --runner=FlinkRunner.")
-    storage_option: list[str] = Field(
+    beam_options: Annotated[list[str], Shown(Panel.CLUSTER, "OPTION")] = Field(
+        [], description="Beam: options for Beam itself, such as --runner=FlinkRunner."
+    )
+    storage_option: Annotated[list[str], Shown(Panel.FILES, "KEY=VALUE")] = Field(
         [], description="KEY=VALUE or PROTOCOL.KEY=VALUE for the object store's library. Can be repeated."
     )
-    max_shard_bytes: int = Field(4 << 20, ge=1, description="Approximate size of a shard, in bytes of text.")
-    shard_timeout: float = Field(
+    max_shard_bytes: Annotated[int, Shown(Panel.SPEED, "BYTES")] = Field(
+        4 << 20, ge=1, description="Approximate size of a shard, in bytes of text."
+    )
+    shard_timeout: Annotated[float, Shown(Panel.RELIABILITY, "SECONDS")] = Field(
         0,
         ge=0,
         description="Time limit per shard in seconds; a worker that exceeds it is replaced.  [default: none]",
     )
-    worker_memory: ByteSize = Field(
+    worker_memory: Annotated[ByteSize, Shown(Panel.RELIABILITY, "SIZE")] = Field(
         ByteSize(0),
         ge=0,
         description="Memory limit per worker, such as 4GB; a worker that exceeds it is replaced.  [default: none]",
     )
-    prune: bool = Field(False, description="Remove rows of inputs that no longer exist.")
-    force: bool = Field(False, description="Start from scratch, even if the output belongs to another job.")
-    metrics: str | None = Field(None, description="File for metrics in the Prometheus text format.")
-    log_json: str | None = Field(None, description="File for the log, one JSON object per line; - is standard error.")
+    prune: Annotated[bool, Shown(Panel.RELIABILITY)] = Field(
+        False, description="Remove rows of inputs that no longer exist."
+    )
+    force: Annotated[bool, Shown(Panel.RELIABILITY)] = Field(
+        False, description="Start from scratch, even if the output belongs to another job."
+    )
+    metrics: Annotated[str | None, Shown(Panel.OBSERVABILITY, "FILE")] = Field(
+        None, description="File for metrics in the Prometheus text format."
+    )
+    log_json: Annotated[str | None, Shown(Panel.OBSERVABILITY, "FILE")] = Field(
+        None, description="File for the log, one JSON object per line; - is standard error."
+    )
 
     @field_validator("input", "beam_options", "storage_option", mode="before")
     @classmethod
@@ -90,7 +114,7 @@ class ShardJob(DocumentColumns):
     @classmethod
     def _known_engine(cls, value: str) -> str:
         if value not in ENGINES:
-            raise ValueError(f"{value!r} is not one of {', '.join(ENGINES)}")
+            raise ValueError(not_one_of(value, ENGINES))
         return value
 
     def conflicts(self) -> list[str]:
@@ -99,11 +123,10 @@ class ShardJob(DocumentColumns):
         others = {"dask": ("scheduler", "resources"), "beam": ("beam_options",)}
         for engine, names in others.items():
             if self.engine != engine and (given := [name for name in names if getattr(self, name)]):
-                problems.append(
-                    f"{', '.join(given)} applies to engine {engine!r} only, but this job uses {self.engine!r}"
-                )
+                options = ", ".join("options after --" if name == "beam_options" else f"--{name}" for name in given)
+                problems.append(f"{options}: only for --engine {engine}, but this job has --engine {self.engine}")
         if self.scheduler and "workers" in self.model_fields_set:
-            problems.append("workers applies to a cluster on this machine only, but scheduler selects another cluster")
+            problems.append("--workers is for a cluster on this machine, and --scheduler names another: remove one")
         return problems
 
     @property
@@ -125,6 +148,14 @@ class ShardJob(DocumentColumns):
     def settings(self) -> Settings:
         """Return the execution settings of the engine."""
         return Settings(self.workers, self.threads_per_worker, self.scheduler, self.resources, tuple(self.beam_options))
+
+    def pinned(self) -> Self:
+        """Return the job with commits in place of branches and tags of the hub.
+
+        Raises:
+            CoreError: `hub.*`, if a repository that the job names cannot be downloaded.
+        """
+        return self
 
     def read_values(self) -> dict[str, str]:
         """Return the part of the job identity that determines how inputs are read.
@@ -166,30 +197,34 @@ class CorpusJob(ShardJob):
 
     detects = True
 
-    model: str = Field("", description="Model bundle.  [default: the bundled model]")
+    model: Annotated[str, Shown(Panel.MODEL, "MODEL")] = Field(
+        "",
+        description="Model: the folder of a bundle, or a repository of the Hub, owner/name or owner/name@revision.  "
+        "[default: the bundled model]",
+    )
     format: InputFormat = None
-    keep_columns: list[str] = Field(
+    keep_columns: Annotated[list[str], Shown(Panel.FILES, "NAMES")] = Field(
         [],
         description="Columns of the input to copy to the table documents, separated by commas: names, paths such as "
         "meta.url, keys of Hive partitions such as year=2024/, NAME=NEW_NAME, or all.",
     )
-    language: str = Field(
+    language: Annotated[str, Shown(Panel.FILES, "CODE")] = Field(
         "en",
         description="Language of the texts, for the sentence splitter: a code such as de, or its English name; auto "
         "detects it in each document.",
     )
-    language_column: str | None = Field(
+    language_column: Annotated[str | None, Shown(Panel.FILES, "NAME")] = Field(
         None,
         min_length=1,
         description="Column or JSON key of the language of each document. --language applies where that is missing or "
         "unknown.",
     )
-    sentence_breaks: SentenceBreaks = Field(
+    sentence_breaks: Annotated[SentenceBreaks, Shown(Panel.FILES)] = Field(
         "auto",
         description="Where a sentence may end: auto ignores single line ends, as in wrapped prose; lines ends one "
         "at each line end, as for lists.",
     )
-    max_rejects: str | None = Field(
+    max_rejects: Annotated[str | None, Shown(Panel.RELIABILITY, "N|N%")] = Field(
         None,
         description="Maximum number or share of rejected documents, such as 100 or 1%; if exceeded, the run fails "
         "(exit code 4).  [default: fail if all are rejected]",
@@ -209,7 +244,7 @@ class CorpusJob(ShardJob):
             return given
         names = [name.strip() for each in given for name in each.split(",")]
         if "" in names or any(name.startswith("=") or name.endswith("=") for name in names):
-            raise ValueError("a name is empty")
+            raise ValueError("a name is empty; separate names by single commas, as in title,url")
         return list(dict.fromkeys(names))
 
     @property
@@ -233,12 +268,31 @@ class CorpusJob(ShardJob):
 
     def described(self) -> dict[str, Any]:
         """Return the job for reports and logs, without the values of options that may hold secrets."""
-        return {**super().described(), "model": self.model_path}
+        return {**super().described(), "model": self.model_name or self.model_path}
+
+    @property
+    def model_name(self) -> str:
+        """Return where every machine finds the bundle: an absolute path, or a repository; "" for the bundled model."""
+        if not self.model or repository_of(self.model) is not None:
+            return self.model
+        return str(Path(self.model).absolute())
 
     @property
     def model_path(self) -> str:
-        """Return the folder of the bundle."""
-        return str(Path(self.model).absolute()) if self.model else str(bundled_model_path())
+        """Return the folder of the bundle on this machine; one of a repository is downloaded first.
+
+        Raises:
+            CoreError: `hub.*`, as in `find_bundle`.
+        """
+        return str(find_bundle(self.model_name).path if self.model else bundled_model_path())
+
+    def pinned(self) -> Self:
+        """Return the job with the commit of its model in place of a branch or tag; the model is downloaded.
+
+        Raises:
+            CoreError: `hub.*`, as in `find_bundle`.
+        """
+        return self.model_copy(update={"model": find_bundle(self.model).name}) if self.model else self
 
     def identity(self, info: BundleInfo) -> dict[str, str]:
         """Return the job identity: everything except the inputs that determines the rows.
@@ -263,6 +317,6 @@ class CorpusJob(ShardJob):
         return {
             **self.task_values(digest),
             "sentence_breaks": self.sentence_breaks,
-            "model": self.model_path if self.model else "",
+            "model": self.model_name,
             "model_digest": info.digest,
         }

@@ -32,7 +32,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from pipelines.jobs.problems import problems_of
+from pipelines.jobs.shared import Encoder
 from pipelines.jobs.train import TrainJob
+from spanmarker_core.shown import Panel, Shown
 
 #: Settings of `spanmarker train` that the experiment sets for each run.
 GIVEN = ("train", "dev", "test", "output", "seed", "train_sentences", "scheme")
@@ -76,25 +79,35 @@ class Configuration(_Closed):
 class ExperimentJob(_Closed):
     """The job of `spanmarker experiment`."""
 
-    output: str = Field(min_length=1, description="Folder for the runs and the results.")
-    data: str = Field("data", description="Folder with one subfolder per data set.")
-    encoder: str = Field(description="Folder of a pretrained encoder.")
-    datasets: dict[str, DataSet] = Field(min_length=1)
-    configurations: dict[str, Configuration] = Field(min_length=1)
-    seeds: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
+    output: Annotated[str, Shown(Panel.FILES, "FOLDER")] = Field(
+        min_length=1, description="Folder for the runs and the results."
+    )
+    data: Annotated[str, Shown(Panel.FILES, "FOLDER")] = Field(
+        "data", description="Folder with one subfolder per data set."
+    )
+    encoder: Encoder
+    datasets: dict[str, DataSet] = Field(min_length=1, description="a table [datasets.NAME] for each data set")
+    configurations: dict[str, Configuration] = Field(
+        min_length=1, description="a table [configurations.NAME] for each configuration"
+    )
+    seeds: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="random seeds, such as [1, 2, 3]")
     sizes: list[Size] = Field(["all"], min_length=1, description="numbers of training sentences, or all")
     settings: dict[str, Any] = Field({}, description="settings of `spanmarker train` for all runs")
     compare: list[tuple[str, str]] = Field([], description="pairs of configurations to test for a difference")
     shuffle_seed: int = Field(0, ge=0, description="seed for the order from which the first sentences are taken")
     resamples: int = Field(10_000, ge=100, description="number of bootstrap resamples")
-    keep_models: bool = Field(False, description="Keep the model weights.")
+    keep_models: Annotated[bool, Shown(Panel.FILES)] = Field(False, description="Keep the model weights.")
     # They share the machine, so times are longer.
-    workers: int = Field(1, ge=1, description="Number of concurrent runs.")
-    threads: int = Field(0, ge=0, description="CPU threads per run.  [default: the cores divided by the workers]")
-    only: list[str] = Field(
+    workers: Annotated[int, Shown(Panel.SPEED, "N")] = Field(1, ge=1, description="Number of concurrent runs.")
+    threads: Annotated[int, Shown(Panel.SPEED, "N")] = Field(
+        0, ge=0, description="CPU threads per run.  [default: the cores divided by the workers]"
+    )
+    only: Annotated[list[str], Shown(Panel.RELIABILITY, "PREFIX")] = Field(
         [], description="Execute only runs whose DATASET/CONFIG/SIZE/SEED starts with this. Can be repeated."
     )
-    redo: list[str] = Field([], description="Repeat runs whose name starts with this. Can be repeated.")
+    redo: Annotated[list[str], Shown(Panel.RELIABILITY, "PREFIX")] = Field(
+        [], description="Repeat runs whose name starts with this. Can be repeated."
+    )
 
     @field_validator("datasets", "configurations")
     @classmethod
@@ -146,11 +159,8 @@ class ExperimentJob(_Closed):
         try:
             self.train_job(dataset, configuration)
         except ValidationError as error:
-            return [
-                f"settings of {configuration} on {dataset}: {'.'.join(map(str, problem['loc'])) or 'job'}: "
-                f"{problem['msg'].removeprefix('Value error, ')}"
-                for problem in error.errors(include_url=False)
-            ]
+            lines = problems_of(TrainJob, error, (), (), None)
+            return [f"settings of {configuration} on {dataset}: {line.removeprefix('this job: ')}" for line in lines]
         return []
 
     def train_job(self, dataset: str, configuration: str, **given: Any) -> TrainJob:

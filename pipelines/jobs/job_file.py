@@ -7,6 +7,7 @@ workers = 2
 """
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,8 +15,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pipelines.errors import PipelineError
+from pipelines.jobs.problems import JobFile, option_of, problems_of
+from spanmarker_core.text.messages import continued
 
 Job = TypeVar("Job", bound=BaseModel)
+_LINE = re.compile(r"line (\d+)")
 
 
 def read_job(kind: type[Job], path: str | None, options: dict[str, Any]) -> Job:
@@ -31,20 +35,22 @@ def read_job(kind: type[Job], path: str | None, options: dict[str, Any]) -> Job:
     Raises:
         PipelineError: `job.unreadable`; `job.invalid`, which lists all problems.
     """
-    values = job_values(path)
+    file = None if path is None else JobFile(path, _content(path))
+    values = _parsed(file)
     for name, value in options.items():
-        if isinstance(values.get(name), dict) and isinstance(value, list):
+        pairs = isinstance(value, list) and all("=" in str(each) for each in value)
+        if isinstance(values.get(name), dict) and value and pairs:
             try:
                 values[name] |= named_values(value)
             except ValueError as error:
-                raise PipelineError("job.invalid", problems=f"  --{_dashed(name)}: {error}") from None
+                raise PipelineError("job.invalid", problems=f"  {option_of(kind, name)}: {error}") from None
         elif value not in (None, []):
             values[name] = value
     try:
         return kind(**values)
     except ValidationError as error:
-        in_file = {name for name in values if options.get(name) in (None, [])}
-        lines = [f"  {_shown(problem, path, in_file)}" for problem in error.errors(include_url=False)]
+        given = {name for name, value in options.items() if value not in (None, [])}
+        lines = [f"  {line}" for line in problems_of(kind, error, options, given, file)]
         raise PipelineError("job.invalid", problems="\n".join(lines)) from None
 
 
@@ -83,29 +89,39 @@ def job_values(path: str | None) -> dict[str, Any]:
     Raises:
         PipelineError: `job.unreadable`.
     """
-    if path is None:
-        return {}
+    return _parsed(None if path is None else JobFile(path, _content(path)))
+
+
+def _content(path: str) -> str:
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise PipelineError("job.unreadable", path=path, reason="it is not text in UTF-8") from error
+    except OSError as error:
         raise PipelineError("job.unreadable", path=path, reason=error) from error
 
 
-def _shown(problem: Any, path: str | None, in_file: set[str]) -> str:
-    """Return a problem as the user wrote it: with the option of the command line, or the name in the job file."""
-    name, *more = map(str, problem["loc"] or ("job",))
-    if problem["loc"] and name not in in_file and (path is None or problem["type"] != "missing"):
-        name = f"--{_dashed(name)}"
-    where = ".".join([name, *more])
-    if problem["type"] == "missing":
-        return f"{where}: required, but not given"
-    text = problem["msg"].removeprefix("Value error, ")
-    given = repr(problem["input"])
-    secret = {"storage_option", "beam_options"}.intersection(problem["loc"])
-    stated = isinstance(problem["input"], str) and given in text
-    show = problem["loc"] and problem["input"] is not None and not secret and not stated
-    return f"{where}: {text}" + (f" (got {given})" if show else "")
+def _parsed(file: JobFile | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        return tomllib.loads(file.text)
+    except tomllib.TOMLDecodeError as error:
+        raise PipelineError("job.unreadable", path=file.path, reason=_toml_problem(str(error), file.text)) from error
 
 
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
+def _toml_problem(message: str, text: str) -> str:
+    """Return why a file is not TOML, with the line.
+
+    >>> print(_toml_problem("Invalid value (at line 1, column 10)", "output = out/"))
+    line 1 is not TOML (invalid value): output = out/
+    Text is in quotes, as in output = "out/", and a list in brackets, as in input = ["docs/"]
+    """
+    reason, _, place = message.removesuffix(")").rpartition(" (at ")
+    lines = text.splitlines() or [""]
+    found = _LINE.match(place)
+    number = int(found[1]) if found else len(lines)
+    return (
+        f"line {number} is not TOML ({continued(reason)}): {lines[number - 1].strip()}\n"
+        'Text is in quotes, as in output = "out/", and a list in brackets, as in input = ["docs/"]'
+    )

@@ -35,10 +35,10 @@ class MaxRejects:
         """
         form = _FORM.fullmatch(text.strip())
         if form is None:
-            raise ValueError("not a number such as 100 or a share such as 1%")
+            raise ValueError(f"{text!r} is neither a number such as 100 nor a share such as 1%")
         number, percent = form.groups()
         if percent is not None and float(percent) > 100:
-            raise ValueError("a share of more than 100%")
+            raise ValueError(f"{text!r} is more than 100%")
         return cls(text, int(number) if number else None, float(percent) / 100 if percent else None)
 
     def passed_by(self, rejects: int, documents: int) -> bool:

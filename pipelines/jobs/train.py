@@ -1,28 +1,35 @@
 """Job model of `spanmarker train`."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
 from pipelines.jobs.job_file import named_values
-from pipelines.jobs.shared import AnnotatedColumns, CardTexts
+from pipelines.jobs.shared import AnnotatedColumns, CardTexts, Encoder
+from spanmarker_core.shown import Panel, Shown
 from spanmarker_core.training.settings import TrainingFields, TrainingSettings
 
 
 class TrainJob(AnnotatedColumns, TrainingFields, CardTexts):
     """The job of `spanmarker train`: the settings of the training, its files, and texts for the card."""
 
-    train: str = Field(
+    train: Annotated[str, Shown(Panel.FILES, "DATA")] = Field(
         description="Annotated data in any format of docs/reference/formats.md, or the output of `prepare --annotated`."
     )
-    dev: str = Field(description="Annotated sentences that choose the best epoch.")
-    test: str | None = Field(None, description="Annotated sentences that are scored once at the end.")
-    encoder: str = Field(description="Folder of a pretrained encoder.")
-    output: str = Field(description="Folder for the bundle; must be empty or not exist.")
-    train_sentences: int | None = Field(
+    dev: Annotated[str, Shown(Panel.FILES, "DATA")] = Field(
+        description="Annotated sentences that choose the best epoch."
+    )
+    test: Annotated[str | None, Shown(Panel.FILES, "DATA")] = Field(
+        None, description="Annotated sentences that are scored once at the end."
+    )
+    encoder: Encoder
+    output: Annotated[str, Shown(Panel.FILES, "FOLDER")] = Field(
+        description="Folder for the bundle; must be empty or not exist."
+    )
+    train_sentences: Annotated[int | None, Shown(Panel.FILES, "N")] = Field(
         None, ge=1, description="Use only the first N training sentences.  [default: all]"
     )
-    max_misaligned: float = Field(
+    max_misaligned: Annotated[float, Shown(Panel.FILES, "SHARE")] = Field(
         0.01,
         ge=0,
         le=1,

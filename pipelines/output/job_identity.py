@@ -15,6 +15,30 @@ from schemas import Table
 
 #: Files that a job writes directly into the output folder.
 FILES = ("job.json", "plan.jsonl", "report.json", "report.md", "report.html")
+#: Parts of an identity that are options.
+_OPTIONS = {
+    "decoder",
+    "dtype",
+    "entity_max_length",
+    "gate",
+    "id_column",
+    "keep_columns_in",
+    "labels",
+    "language",
+    "language_column",
+    "limit",
+    "max_next_context",
+    "max_prev_context",
+    "max_tokens",
+    "model",
+    "scheme",
+    "sentence_breaks",
+    "tag_column",
+    "text_column",
+    "threshold",
+    "token_column",
+    "write_sentences",
+}
 #: Files named in an error message; the others are counted.
 _SHOWN = 10
 
@@ -70,7 +94,7 @@ def _differences(output: str, theirs: dict[str, str] | None, identity: dict[str,
         for rows in entry_rows(output, ["shard", "job"]):
             for job in rows["job"].unique().to_pylist():
                 if job != ours:
-                    return [f"  job digest: there {job!r}, here {ours!r}"]
+                    return [f"  job digest: there {job[:12]}…, here {ours[:12]}…"]
         return []
     return identity_differences(theirs, identity)
 
@@ -83,12 +107,20 @@ def identity_differences(there: Mapping[str, str], here: Mapping[str, str]) -> l
         here: identity of the current job.
     """
     differing = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
-    return [f"  {key}: there {_value(there, key)}, here {_value(here, key)}" for key in differing]
+    return [f"  {_name(key)}: there {_value(there, key)}, here {_value(here, key)}" for key in differing]
+
+
+def _name(key: str) -> str:
+    """Return the option that decides a part of an identity, or the part if there is none."""
+    return f"--{key.replace('_', '-')}" if key in _OPTIONS else key
 
 
 def _value(identity: Mapping[str, str], key: str) -> str:
     """Return a value for a message; newer settings are in an identity only if they are not the default."""
-    return repr(identity[key]) if key in identity else "not set"
+    if key not in identity:
+        return "not set"
+    value = identity[key]
+    return "none" if value == "None" else f"{value[:12]}…" if key in ("model", "tokenizer") else value
 
 
 def owner_identity(output: str) -> dict[str, str] | None:

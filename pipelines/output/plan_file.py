@@ -82,8 +82,9 @@ def line_of(shard: Shard) -> bytes:
         shard: the shard.
     """
     values = {name: getattr(shard, name) for name in _FIELDS}
-    if not shard.reason:
-        del values["reason"]  # Earlier versions do not know this field.
+    for name in ("reason", "limit"):  # Earlier versions do not know these fields.
+        if not values[name]:
+            del values[name]
     return json.dumps(values).encode() + b"\n"
 
 

@@ -67,7 +67,7 @@ def examined(path: str, max_bytes: int, function: Callable[..., Iterator[Any]], 
         return function(*args)
     process = shared_process()
     process.max_bytes = max_bytes
-    return process.each(_with_options, given_options(), function, *args)
+    return process.each(with_options, given_options(), function, *args)
 
 
 def unfit_shard(path: str, size: int, job_digest: str, reason: str) -> Shard:
@@ -114,8 +114,14 @@ def _unreadable(path: str, size: int, job_digest: str, reason: str, part: int, s
     return replace(shard, reason=single_line(reason, 500))
 
 
-def _with_options(options: tuple[str, ...], function: Callable[..., Iterator[Any]], *args: Any) -> Iterator[Any]:
-    """Yield the items of `function(*args)`, with these storage options. Runs in the isolated process."""
+def with_options(options: tuple[str, ...], function: Callable[..., Any], *args: Any) -> Any:
+    """Return `function(*args)`, called with some storage options. Runs in the isolated process.
+
+    Args:
+        options: the storage options.
+        function: the function to call.
+        args: its arguments.
+    """
     if options != given_options():
         use_options(options)
     return function(*args)

@@ -10,6 +10,7 @@ from pipelines.errors import PipelineError
 from pipelines.planning.standard_input import is_spooled
 from pipelines.storage.globs import Match, Pattern
 from pipelines.task import Columns
+from spanmarker_core.data.nearby import suggest_file
 
 #: Files named in an error message; the others are counted.
 _SHOWN = 10
@@ -32,7 +33,7 @@ def refuse_nothing(patterns: Iterable[Pattern], folders: list[str]) -> None:
         more = f" and {len(folders) - _SHOWN} more" if len(folders) > _SHOWN else ""
         found = ", ".join(folders[:_SHOWN]) + more
         raise PipelineError("input.only_folders", patterns=", ".join(urls), folders=found, example=f"{urls[0]}/**")
-    raise PipelineError("input.no_match", patterns=", ".join(urls))
+    raise PipelineError("input.no_match", patterns=", ".join(urls), suggestion=suggest_file(urls[0]))
 
 
 def refuse(faults: Faults, endings: Iterable[str], columns: Columns) -> None:

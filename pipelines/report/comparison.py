@@ -32,7 +32,9 @@ def compare_reports(first: str, second: str) -> dict[str, Any]:
     data = [each["data"] for each in values]
     if data[0]["digest"] != data[1]["digest"]:
         counts = [f"{each['sentences']:,} sentences with {each['entities']:,} entities" for each in data]
-        problem = f"the first has {counts[0]}, the second {counts[1]}, and their digests differ"
+        problem = f"the first has {counts[0]}, the second {counts[1]}"
+        if counts[0] == counts[1]:
+            problem = f"both have {counts[0]}, but the words, entities or ids of documents and sentences differ"
         raise PipelineError("compare.other_data", first=first, second=second, problem=problem)
     comparison = Comparison()
     for ours, theirs in zip_longest(read_predictions(first), read_predictions(second)):

@@ -3,14 +3,25 @@
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
+from pipelines.errors import PipelineError
 from pipelines.output.overwrite import Ours, begins, refuse_overwrites
-from pipelines.storage import exists, join, make_folder, publish_bytes, remove, resolve
+from pipelines.report.predictions import PREDICTIONS
+from pipelines.storage import exists, join, make_folder, names_in, publish_bytes, remove, resolve
+
+#: Names of the reports, all of which may share a folder, and the other files of reports.
+REPORTS = ("evaluation", "comparison", "representations")
+_OTHER_FILES = (PREDICTIONS,)
+#: Files that an error names.
+_SHOWN = 5
 
 
 def refuse_foreign(folder: str, name: str, inputs: Iterable[str], more: Mapping[str, Ours] | None = None) -> None:
-    """Reject a folder in which the report would overwrite an input or a file that is not an earlier report.
+    """Reject a folder that holds other files than reports, or in which the report would overwrite an input.
+
+    A report among the files of a corpus would be read as a part of it.
 
     Args:
         folder: a path or URL.
@@ -19,7 +30,7 @@ def refuse_foreign(folder: str, name: str, inputs: Iterable[str], more: Mapping[
         more: other files of the report: name -> test whether a file is an earlier version of it.
 
     Raises:
-        PipelineError: `output.is_input`, `output.would_replace`.
+        PipelineError: `output.is_input`, `output.would_replace`, `output.not_for_reports`.
     """
     title = name.capitalize().encode()
     files = {
@@ -28,6 +39,10 @@ def refuse_foreign(folder: str, name: str, inputs: Iterable[str], more: Mapping[
         f"{name}.json": begins(b'{\n "format_version": '),
     }
     refuse_overwrites("--report", folder, {**files, **(more or {})}, inputs)
+    ours = {f"{report}.{ending}" for report in REPORTS for ending in ("html", "md", "json")}
+    others = (name for name in names_in(folder, "") if name not in ours and name not in _OTHER_FILES)
+    if found := sorted(islice(others, _SHOWN)):
+        raise PipelineError("output.not_for_reports", path=folder, files=", ".join(found))
 
 
 @contextlib.contextmanager

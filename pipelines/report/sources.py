@@ -116,11 +116,15 @@ def dev_density_of(bundle: str, identity: Mapping[str, str]) -> DevDensity | str
     try:
         dev = DevDensity.from_json(read_card_facts(bundle).get("density"))
     except CoreError as error:
-        return f"cannot read the card of the model: {error}"
+        return f"cannot read the card of the model: {error.text}"
     if dev is None:
         return (
             "the model's bundle does not say how dense entities were in its dev data; "
             "`spanmarker card BUNDLE --dev DATA` measures it"
+        )
+    if "labels" in identity:
+        return (
+            f"the density of the dev data was measured over all labels, but this run writes only {identity['labels']}"
         )
     for name in ("decoder", "threshold", "gate"):
         there, here = getattr(dev, name), identity.get(name)

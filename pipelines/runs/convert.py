@@ -11,6 +11,7 @@ from pipelines.storage import exists, listing, publish, resolve
 from pipelines.storage.globs import Match, Pattern, patterns_of
 from pipelines.storage.outputs import writing
 from spanmarker_core.data.blocks import damage_as_errors, uncompressed_name
+from spanmarker_core.data.nearby import suggest_file
 from spanmarker_core.formats.detect import format_of, is_companion
 from spanmarker_core.formats.document import AnnotatedDocument
 from spanmarker_core.formats.flatten import Kept
@@ -73,7 +74,7 @@ def _documents(inputs: list[str], source_format: str | None, options: ReadOption
     except OSError as error:  # only of reading: errors of writing are not raised here
         raise PipelineError("input.not_readable", path=error.filename or path, reason=error) from error
     if not found:
-        raise PipelineError("input.no_match", patterns=", ".join(inputs))
+        raise PipelineError("input.no_match", patterns=", ".join(inputs), suggestion=suggest_file(inputs[0]))
 
 
 def _sources(inputs: list[str], source_format: str | None, options: ReadOptions) -> Iterator[tuple[Source, str]]:

@@ -24,6 +24,7 @@ from pipelines.storage import absolute
 from schemas.shards import Shard
 from spanmarker_core.bundle.config_checks import check_gateable
 from spanmarker_core.bundle.reader import read_info
+from spanmarker_core.bundle.repositories import find_bundle
 from spanmarker_core.errors import CoreError
 from spanmarker_core.text.sentences import split_sentences
 from spanmarker_core.windows.packer import Context, Packer, Windows
@@ -101,7 +102,7 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
         CodedError: an error of the job. Errors that do not depend on the model's results are raised first.
     """
     refuse_bundle("--output", job.output, [*job.corpus, *([job.annotated] if job.annotated else [])])
-    info = read_info(job.model)
+    info = read_info(find_bundle(job.model).path)
     if info.config.gated:
         raise CoreError("gate.trained_jointly", path=info.path)
     check_gateable(info.config)
@@ -138,7 +139,7 @@ def run_gate_fit(job: GateJob, console: Console) -> None:
         )
         problem = problem.format(**error.values)
         raise corpus.too_small(problem, corpus.more_documents or corpus.more_sentences) from error
-    card_facts = read_card_facts(info.path)
+    card_facts = {**read_card_facts(info.path), "bundle_name": Path(job.output).absolute().name}
     card, files = model_card(fitted.config, card_facts), card_files(fitted.config, card_facts)
     digest = save_bundle(job.output, fitted.config, model.network, model.packer.tokenizer, card, dtype, files)
     gate = fitted.config.gate

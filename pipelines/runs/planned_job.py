@@ -11,6 +11,7 @@ from pipelines.output.digest_set import DigestSet
 from pipelines.output.job_identity import owner_identity
 from pipelines.planning.documents import plan_shards
 from pipelines.planning.kept import kept_identity, with_kept
+from pipelines.planning.limit import first_shards
 from pipelines.runs.planned_training_data import PlannedTrainingData
 from pipelines.runs.prepared_samples import PreparedSamples, find_prepared_samples
 from pipelines.storage import absolute
@@ -98,15 +99,19 @@ class _PlannedCorpus(PlannedJob):
         return with_kept(job.columns, job.keep_columns, job.input, job.format, output, fixed or {}, limit)
 
     def shards(self, output: str, digest: str) -> Iterator[Shard]:
-        return plan_shards(
+        limit = int(self.job.worker_memory)
+        shards = plan_shards(
             self.job.input,
             self._job.format,
             output=output,
             columns=self._columns,
             max_shard_bytes=self.job.max_shard_bytes,
             job_digest=digest,
-            max_bytes=int(self.job.worker_memory),
+            max_bytes=limit,
         )
+        if isinstance(self._job, TagJob) and self._job.limit is not None:
+            return first_shards(shards, self._job.limit, self._columns, digest, limit)
+        return shards
 
     def task(self, digest: str) -> Task:
         return replace(self._job.task(self._info, digest), columns=self._columns)

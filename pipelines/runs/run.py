@@ -69,6 +69,7 @@ def run_job(job: ShardJob, console: Console) -> None:
         CodedError: an error of the job.
     """
     use_options(job.storage_option)
+    job = job.pinned()
     counts = RunCounts()
     output = absolute(job.output)
     _refuse_overwrites(job, output)

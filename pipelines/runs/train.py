@@ -12,6 +12,7 @@ from pipelines.jobs.train import TrainJob
 from pipelines.output.overwrite import refuse_bundle, refuse_inputs
 from pipelines.training_data.windows import PackedAs, PreparedWindows, is_prepared
 from spanmarker_core.data import Sentence, read_annotated
+from spanmarker_core.evaluation.report import f1_in_words
 from spanmarker_core.training import TrainingResult, TrainingSettings, TrainingWindows, train
 from spanmarker_core.training.checkpoints import RUN, TrainingFolder
 from spanmarker_core.training.distributed import rank
@@ -39,6 +40,7 @@ def run_training(job: TrainJob, console: Console) -> TrainingResult:
         settings,
         test_sentences=list(_annotated(job, job.test)) if job.test else (),
         facts=job.facts(),
+        card_facts={"data_name": Path(job.train).name},
         log=say,
     )
     if rank():
@@ -47,6 +49,8 @@ def run_training(job: TrainJob, console: Console) -> TrainingResult:
         f"{job.output}: dev F1 {result.dev.micro.f1:.1%} after {result.steps} steps "
         f"in {result.seconds:.0f} s, model {result.digest[:12]}"
     )
+    if result.test is not None:
+        say(f"test {f1_in_words(result.test)} on {result.test.micro.support:,} entities")
     return result
 
 

@@ -146,7 +146,7 @@ class TagShard(_CorpusShard):
 
             def work(start: int, end: int) -> pa.RecordBatch:
                 part = samples if end - start == len(edges) - 1 else samples.take(np.arange(edges[start], edges[end]))
-                return tag(part, self.model, self.task.decoder, self.task.threshold)
+                return tag(part, self.model, self.task.decoder, self.task.thresholds, self.task.labels)
 
             for start, _, outcome in isolate(len(edges) - 1, work):
                 if isinstance(outcome, Exception):
@@ -221,4 +221,4 @@ def try_samples(samples: Sequence[Samples], task: TagTask, model: "Tagger") -> I
         The name of the stage as it begins.
     """
     yield "tag"
-    tag(Samples.concatenate(samples), model, task.decoder, task.threshold)
+    tag(Samples.concatenate(samples), model, task.decoder, task.thresholds, task.labels)

@@ -19,6 +19,7 @@ from pipelines.storage import use_options
 from pipelines.task import AnnotatedTask, TagTask, Task
 from pipelines.training_data.packing import read_tokenizer, tokenizer_digest, tokenizer_path
 from spanmarker_core.bundle.reader import read_info, read_packer
+from spanmarker_core.bundle.repositories import find_bundle
 from spanmarker_core.default_model import bundled_model_path
 from spanmarker_core.errors import CodedError
 from spanmarker_core.text.detection import load_detector
@@ -68,7 +69,7 @@ def model_for(task: Task) -> Model:
 
     if isinstance(task, AnnotatedTask):
         return _fitting(Packing(_annotating_packer(task, where), task.context), task)
-    path = task.model or str(bundled_model_path())
+    path = str(find_bundle(task.model).path if task.model else bundled_model_path())
     info = read_info(path)
     if info.digest != task.model_digest:
         raise PipelineError("worker.other_model", worker=where, path=path, there=info.digest, here=task.model_digest)
@@ -136,7 +137,7 @@ def check_model(model: "Tagger", task: TagTask) -> None:
     )
     try:
         samples = pack(split(documents, "en"), model.packer, model.config.context)
-        tag(samples, model, task.decoder, task.threshold)
+        tag(samples, model, task.decoder, task.thresholds)
     except CodedError:
         raise
     except Exception as error:

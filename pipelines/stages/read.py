@@ -93,8 +93,28 @@ def read_records(shard: Shard, columns: Columns) -> Iterator[Record | Reject]:
         return read_nothing(shard, n_records(shard) if shard.end > shard.start else 0)
     form = format_named(shard.format)
     if form.tables:
-        return _table(form, shard, columns)
-    return _records(form, shard, columns) if form.records else _texts(shard, columns)
+        found = _table(form, shard, columns)
+    else:
+        found = _records(form, shard, columns) if form.records else _texts(shard, columns)
+    return _first(found, shard.limit) if shard.limit else found
+
+
+def documents_in(item: Record | Reject) -> int:
+    """Return the number of documents that an item of `read_records` stands for.
+
+    Args:
+        item: a record or a reject.
+    """
+    return item.n_documents if isinstance(item, Reject) else 1
+
+
+def _first(items: Iterator[Record | Reject], limit: int) -> Iterator[Record | Reject]:
+    """Yield the items up to a number of documents."""
+    for item in items:
+        if limit <= 0:
+            return
+        limit -= documents_in(item)
+        yield item
 
 
 def batched(records: Iterable[Record | Reject], kept: pa.Schema | None = None) -> Iterator[ReadBatch]:

@@ -1,5 +1,6 @@
 """Tag: samples -> annotations. Every window is scored, every sentence decoded."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,13 @@ if TYPE_CHECKING:  # It imports torch, which preparing samples does not need.
     from spanmarker_core.inference.tagger import Tagger
 
 
-def tag(samples: Samples, model: "Tagger", decoder: str | None = None, threshold: Threshold = None) -> pa.RecordBatch:
+def tag(
+    samples: Samples,
+    model: "Tagger",
+    decoder: str | None = None,
+    threshold: Threshold = None,
+    labels: Sequence[str] = (),
+) -> pa.RecordBatch:
     """Find the entities of packed sentences.
 
     Args:
@@ -21,11 +28,16 @@ def tag(samples: Samples, model: "Tagger", decoder: str | None = None, threshold
         model: a loaded model.
         decoder: name of a decoder in `spanmarker_core.spans.decoding.DECODERS`; None uses the bundle's.
         threshold: least score of an entity, for all labels or by label; None uses the bundle's.
+        labels: labels of the entities to return, which the model has; those of others are left out after decoding. ()
+            returns all.
 
     Returns:
         ENTITIES rows, sorted by document, then by position in its text; `entity_id` counts among these rows.
     """
     found = decode(model.score(samples.windows, threshold), decoder or model.config.decoder)
+    if labels:
+        wanted = [index for index, label in enumerate(model.config.labels) if label in labels]
+        found = found.take(np.flatnonzero(np.isin(found.label, wanted)))
     text_starts = text_bounds(samples.windows)[0][found.window]
     surfaces = [
         samples.texts[window][start:end]
@@ -36,13 +48,13 @@ def tag(samples: Samples, model: "Tagger", decoder: str | None = None, threshold
             strict=True,
         )
     ]
-    labels = pa.array(model.config.labels, pa.large_string())
+    names = pa.array(model.config.labels, pa.large_string())
     rows = pa.RecordBatch.from_arrays(
         [
             samples.document_ids.take(pa.array(found.window)),
             pa.array(found.sentence),
             pa.array(np.zeros(len(found), np.int32)),
-            labels.take(pa.array(found.label)),
+            names.take(pa.array(found.label)),
             pa.array(found.score),
             pa.array(surfaces, pa.large_string()),
             pa.array(found.char_start),

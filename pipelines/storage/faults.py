@@ -12,6 +12,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from pipelines.errors import PipelineError
 from spanmarker_core.errors import CodedError
+from spanmarker_core.text.messages import continued
 
 Result = TypeVar("Result")
 
@@ -37,6 +38,12 @@ _NETWORK = {
     "requests.RequestException",
     "urllib3.HTTPError",
 }
+#: Errors of a store's library that finds no credentials, by class name.
+_NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError"}
+_CREDENTIALS = (
+    " Set the credentials, for S3 in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or in a profile named by AWS_PROFILE; "
+    "for a public bucket of S3, pass --storage-option s3.anon=true."
+)
 #: Error numbers that the same request would return again.
 _LASTING = {errno.EINVAL, errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EMSGSIZE, errno.ENAMETOOLONG}
 
@@ -110,9 +117,13 @@ def translate_storage_errors(url: str, passes: tuple[type[Exception], ...] = (OS
         remedy = ""
         if isinstance(error, ImportError) and (extra := _EXTRAS.get(url.partition("://")[0])):
             remedy = f" Install it: pip install 'spanmarker-pipelines[{extra}]'."
+        elif type(error).__name__ in _NO_CREDENTIALS:
+            remedy = _CREDENTIALS
         elif "::" in url:
             remedy = " Stores within stores (::) are not supported."
-        raise PipelineError("url.unusable", url=url, reason=_line(error).rstrip("."), remedy=remedy) from error
+        elif isinstance(error, ValueError) and "rotocol not known" in str(error):
+            remedy = " Pass a local path, or a URL that begins with s3://, gs://, abfs:// or the like."
+        raise PipelineError("url.unusable", url=url, reason=continued(_line(error)), remedy=remedy) from error
 
 
 def with_retries(fs: fsspec.AbstractFileSystem, work: Callable[[], Result]) -> Result:

@@ -165,6 +165,11 @@ class Pattern:
         return f"{real_folder}/{entry.path.rpartition('/')[2]}"
 
 
+def _sentence(error: Exception) -> str:
+    text = str(error).rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def patterns_of(urls: list[str]) -> list[Pattern]:
     """Return the patterns of paths or URLs, in order.
 
@@ -179,4 +184,4 @@ def patterns_of(urls: list[str]) -> list[Pattern]:
     except OSError as error:
         raise PipelineError("input.not_readable", path=", ".join(urls), reason=error) from error
     except ValueError as error:  # raised by fsspec for a pattern such as "**.txt"
-        raise PipelineError("input.no_match", patterns=f"{', '.join(urls)} ({error})") from error
+        raise PipelineError("input.no_match", patterns=", ".join(urls), suggestion=f" {_sentence(error)}") from error

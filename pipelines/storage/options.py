@@ -46,7 +46,7 @@ def use_options(options: Sequence[str]) -> None:
         name, mark, value = option.partition("=")
         protocol, dot, key = name.rpartition(".")
         if not mark:  # Not shown in the error: it may be a value, hence a secret.
-            raise PipelineError("storage.bad_option", option="one without a =", reason="it is not KEY=VALUE")
+            raise PipelineError("storage.bad_option", option="…", reason="a value of --storage-option has no =")
         if not key.isidentifier():
             raise PipelineError("storage.bad_option", option=repr(name), reason="it does not name an option")
         if dot and not is_protocol(protocol):

@@ -6,6 +6,7 @@ the object becomes visible only when it is complete.
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import tempfile
@@ -19,6 +20,12 @@ from pipelines.storage.faults import translate_storage_errors, with_retries
 from pipelines.storage.urls import is_local, resolve
 
 _SCRATCH_ENDING = ".scratch"
+#: Reasons that the system states in a way that misleads here.
+_PLAIN = {
+    errno.EEXIST: "it, or a folder above it, is a file, not a folder",
+    errno.ENOTDIR: "it, or a folder above it, is a file, not a folder",
+    errno.ENOENT: "no folder can be created there",
+}
 
 
 @contextlib.contextmanager
@@ -38,7 +45,8 @@ def writing(url: str) -> Iterator[None]:
 
 
 def _reason(error: OSError) -> str:
-    return (error.strerror or str(error) or type(error).__name__).rstrip(".")
+    reason = _PLAIN.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
+    return f"{reason[:1].lower()}{reason[1:]}".rstrip(".")
 
 
 @contextlib.contextmanager

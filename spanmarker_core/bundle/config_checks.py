@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from spanmarker_core.architectures.options import Options
 from spanmarker_core.architectures.registry import ARCHITECTURES, options_of
-from spanmarker_core.errors import CoreError, UnusableError
+from spanmarker_core.errors import CoreError, UnusableError, plain
 from spanmarker_core.spans.decoding import DECODERS, threshold_vector
 from spanmarker_core.text.shortened import shortened
 from spanmarker_core.text.tag_schemes import label_problem
@@ -177,7 +177,7 @@ def read_context(values: object) -> Context:
     try:
         return Context(**values)
     except (TypeError, CoreError) as error:
-        raise UnusableError(f"context {_short(values)}: {error}") from error
+        raise UnusableError(f"context {_short(values)}: {plain(error)}") from error
 
 
 def check_vocabulary(tokenizer: Tokenizer, rows: int) -> int:
@@ -240,7 +240,7 @@ def _check_threshold(threshold: Any, labels: list[str]) -> None:
     try:
         threshold_vector(threshold, labels)
     except CoreError as error:
-        raise UnusableError(str(error)) from error
+        raise UnusableError(error.text) from error
 
 
 def _whole(name: str, value: object, low: int, high: int | None = None) -> int:

@@ -1,63 +1,11 @@
-"""Download and upload of bundles on the Hugging Face Hub.
+"""Copies of bundles: to a folder, and to a repository of the Hugging Face Hub."""
 
-Only a bundle's own files are downloaded, by name, and they are checked against their digests like those of any
-bundle. No code of a repository is downloaded or run.
-"""
-
-import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from spanmarker_core.bundle.reader import (
-    CARD,
-    CARD_FACTS,
-    CONFIG,
-    DIGESTS,
-    GATE_CURVE,
-    TOKENIZER,
-    WEIGHTS,
-    BundleInfo,
-    read_info,
-)
-from spanmarker_core.bundle.writer import check_output, whole_or_nothing
-from spanmarker_core.errors import CoreError
-
-#: Files of a bundle, with the identity last; the card, its metadata and the gate's curve are optional.
-FILES = (WEIGHTS, CONFIG, TOKENIZER, CARD, CARD_FACTS, GATE_CURVE, DIGESTS)
-
-_REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-
-
-def local_folder(
-    name: str | Path,
-    *,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    cache_dir: str | Path | None = None,
-    local_files_only: bool = False,
-) -> Path:
-    """Return the folder of a bundle, after downloading it if it is in a repository of the hub.
-
-    Args:
-        name: a folder, or a repository such as "owner/name". A folder of that name takes precedence.
-        revision: commit, tag or branch of a repository. Required for a repository, because its default branch can
-            change at any time.
-        token: access token for the hub; None for the token stored on the computer.
-        cache_dir: folder for downloads; None for the hub client's default cache.
-        local_files_only: use the cache only and don't send requests, like HF_HUB_OFFLINE=1.
-
-    Raises:
-        CoreError: `hub.not_found`, `hub.no_revision`, `hub.not_a_bundle`, `hub.failed`.
-    """
-    if Path(name).is_dir():
-        return Path(name)
-    if not _REPOSITORY.fullmatch(str(name)):
-        raise CoreError("hub.not_found", name=name)
-    if revision is None:
-        raise CoreError("hub.no_revision", name=name)
-    return _downloaded(str(name), revision, token, cache_dir, local_files_only)
+from spanmarker_core.bundle.reader import BundleInfo, read_info
+from spanmarker_core.bundle.repositories import BUNDLE_FILES
+from spanmarker_core.errors import CoreError, single_line
 
 
 def save_pretrained(bundle: BundleInfo, path: str | Path) -> str:
@@ -72,10 +20,12 @@ def save_pretrained(bundle: BundleInfo, path: str | Path) -> str:
             `bundle.not_found`, `bundle.missing_file`, `bundle.digest_mismatch`, `bundle.bad_file`,
             `bundle.bad_config`.
     """
+    from spanmarker_core.bundle.writer import check_output, whole_or_nothing  # It imports torch.
+
     check_output(path)
     path = Path(path)
-    with whole_or_nothing(path, FILES):
-        for name in FILES:
+    with whole_or_nothing(path, BUNDLE_FILES):
+        for name in BUNDLE_FILES:
             if (bundle.path / name).is_file():
                 shutil.copyfile(bundle.path / name, path / name)
         found = read_info(path).digest
@@ -99,7 +49,7 @@ def push_to_hub(
         bundle: the bundle.
         repository: the repository, such as "owner/name"; it is created if it doesn't exist.
         private: whether a new repository is private; None for the owner's default.
-        revision: branch; None for the main branch.
+        revision: branch, which is created from the main branch if it doesn't exist; None for the main branch.
         token: access token for the hub; None for the token stored on the computer.
         commit_message: message of the commit.
 
@@ -113,43 +63,29 @@ def push_to_hub(
     if found != bundle.digest:
         raise CoreError("hub.changed", path=bundle.path, found=found, expected=bundle.digest)
     api = HfApi(token=token)
-    with _asking(repository):
+    try:
         api.create_repo(repository, private=private, exist_ok=True)
+        if revision is not None:
+            api.create_branch(repository, branch=revision, exist_ok=True)
         commit = api.upload_folder(
             repo_id=repository,
             folder_path=bundle.path,
-            allow_patterns=list(FILES),
+            allow_patterns=list(BUNDLE_FILES),
             revision=revision,
             commit_message=commit_message,
         )
+    except Exception as error:  # access denied, not reachable, offline mode, …
+        reason = single_line(error, 500) or type(error).__name__
+        raise CoreError("hub.failed", name=repository, reason=reason) from error
     return commit.oid
 
 
-def _downloaded(
-    name: str, revision: str, token: str | bool | None, cache_dir: str | Path | None, local_files_only: bool
-) -> Path:
-    """Download the bundle of a repository and return its folder."""
-    from huggingface_hub import snapshot_download
+def url_of(repository: str) -> str:
+    """Return the address of a repository's page.
 
-    with _asking(name):
-        folder = snapshot_download(
-            name,
-            revision=revision,
-            token=token,
-            cache_dir=cache_dir,
-            local_files_only=local_files_only,
-            allow_patterns=list(FILES),
-        )
-    if not (Path(folder) / DIGESTS).is_file():
-        raise CoreError("hub.not_a_bundle", name=name, revision=revision, file=DIGESTS)
-    return Path(folder)
+    Args:
+        repository: the repository, such as "owner/name".
+    """
+    from huggingface_hub import constants
 
-
-@contextmanager
-def _asking(name: str) -> Iterator[None]:
-    """Convert errors of the hub's client (access denied, not reachable, offline mode) to `hub.failed`."""
-    try:
-        yield
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise CoreError("hub.failed", name=name, reason=reason) from error
+    return f"{constants.ENDPOINT}/{repository}"

@@ -17,7 +17,7 @@ from transformers.utils import logging
 
 from spanmarker_core.bundle.config_checks import without_code
 from spanmarker_core.bundle.files import POINTER_PROBLEM, is_pointer
-from spanmarker_core.errors import CoreError, UnusableError, wrap_errors
+from spanmarker_core.errors import CoreError, UnusableError, plain, wrap_errors
 
 #: Words that pre-tokenizers cut into several pieces.
 _SAMPLE_WORDS = ("Ada", "don't", "3.5", "x-ray")
@@ -37,7 +37,7 @@ def read_json(path: Path) -> dict[str, Any]:
             raise UnusableError(f"cannot read {path.name}: {POINTER_PROBLEM}")
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise UnusableError(f"cannot read {path.name} ({error})") from error
+        raise UnusableError(f"cannot read {path.name} ({plain(error)})") from error
     if not isinstance(values, dict):
         raise UnusableError(f"{path.name} is not a JSON object")
     return values

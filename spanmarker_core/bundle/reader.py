@@ -92,11 +92,11 @@ def read_info(path: str | Path) -> BundleInfo:
 
     Raises:
         CoreError: `bundle.not_found`, `bundle.missing_file`, `bundle.digest_mismatch`,
-            `bundle.bad_file`, and those of `read_config`.
+            `bundle.bad_file`, and those of `read_config`; `bundle.is_encoder`, `bundle.is_checkpoint`.
     """
     path = Path(path)
     if not (path / DIGESTS).is_file():
-        raise CoreError("bundle.not_found", path=path, file=DIGESTS)
+        raise CoreError(_code_of_other(path), path=path, file=DIGESTS)
     with as_core_error("bundle.bad_file", path=path, file=DIGESTS):
         digests = _json_object(_text(path / DIGESTS))
     for name in (CONFIG, WEIGHTS, TOKENIZER):
@@ -111,6 +111,17 @@ def read_info(path: str | Path) -> BundleInfo:
         text = _text(path / CONFIG)
     config = read_config(text, str(path))
     return BundleInfo(path, _model_digest(digests), config)
+
+
+def _code_of_other(path: Path) -> str:
+    """Return the error code for a path without a bundle, by what it holds instead."""
+    try:
+        config = _json_object(_text(path / CONFIG))
+    except (OSError, UnusableError):
+        return "bundle.not_found"
+    if "span_marker" in str(config.get("model_type", "")).replace("-", "_") or "span_marker_version" in config:
+        return "bundle.is_checkpoint"
+    return "bundle.is_encoder" if "model_type" in config else "bundle.not_found"
 
 
 def read_packer(path: str | Path, config: ModelConfig) -> Packer:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from spanmarker_core.architectures.registry import options_of
 from spanmarker_core.bundle.config import ModelConfig
+from spanmarker_core.card.facts import Facts, text
 
 
 class Paper(NamedTuple):
@@ -78,6 +79,8 @@ _DSPERT = Paper(
 }""",
 )
 
+#: Maximum length of each part of a title, in characters.
+_PART = 60
 _EVERY_RUN = "every span of up to {limit} words is classified "
 _TAGS = "every word gets a tag, and consecutive tags form the entities"
 #: Attention between markers and text, where it differs from the thesis.
@@ -117,14 +120,21 @@ def kind_of(config: ModelConfig) -> str:
     return _KINDS[config.architecture.partition(".")[0]][0]
 
 
-def unnamed(config: ModelConfig) -> str:
-    """Return the title of a model without a name.
+def title_of(config: ModelConfig, facts: Facts) -> str:
+    """Return the name of a model; of one without a name, what it was made from, as far as that is known.
 
     Args:
         config: the bundle's config.
+        facts: facts of the card.
     """
-    kind = kind_of(config)
-    return f"{'An' if kind[0] in 'AEIOU' else 'A'} {kind} model"
+    if name := text(facts, "name", 96):
+        return name
+    encoder = text(facts, "encoder_name", _PART) or text(facts, "encoder_id", _PART)
+    data = text(facts, "training_data", _PART) or text(facts, "data_name", _PART)
+    made = (f" with {encoder}" if encoder else "") + (f" on {data}" if data else "")
+    kind = kind_of(config) + (made or " model")
+    bundle = text(facts, "bundle_name", _PART)
+    return f"{bundle}: {kind}" if bundle else kind[0].upper() + kind[1:]
 
 
 def method_of(config: ModelConfig) -> str:

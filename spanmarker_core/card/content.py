@@ -10,7 +10,7 @@ from markupsafe import Markup
 from spanmarker_core.architectures.registry import bundles_tags, options_of
 from spanmarker_core.bundle.config import ModelConfig
 from spanmarker_core.bundle.reader import GATE_CURVE
-from spanmarker_core.card.architectures import kind_of, method_of, papers_of, unnamed
+from spanmarker_core.card.architectures import kind_of, method_of, papers_of, title_of
 from spanmarker_core.card.facts import (
     SPLITS,
     TEXTS,
@@ -42,6 +42,14 @@ _HEADS = {
 }
 #: Maximum length of texts on a card, in characters.
 _LIMITS = {"name": 96, "description": 4000, "not_for": 4000}
+#: Option of `spanmarker card` -> facts of which one states what the option is for.
+_TO_STATE = {
+    "--licence-id": ("licence", "licence_id"),
+    "--encoder-name": ("encoder_name", "encoder_id"),
+    "--training-data": ("training_data",),
+    "--data-licence": ("data_licence",),
+    "--language": ("language",),
+}
 _EXAMPLE = "Müller flew to Zürich."
 _SETTING, _VALUE = re.compile(r"[a-z][a-z0-9_]{0,40}"), re.compile(r"[\w.+-]{1,60}", re.ASCII)
 
@@ -62,8 +70,12 @@ def content(config: ModelConfig, facts: Facts) -> dict[str, Any]:
         "facts": facts,
         "config": config,
         "front_matter": front_matter(config, facts),
-        "name": texts["name"] or unnamed(config),
-        "encoder": texts["encoder_name"] or texts["encoder_id"] or "not stated",
+        "name": title_of(config, facts),
+        "encoder": _encoder(config, facts),
+        "encoder_licence": text(facts, "encoder_licence", 64),
+        "origin": text(facts, "origin", 200),
+        "data_name": text(facts, "data_name", 200),
+        "to_state": _to_state(facts),
         "licence": texts["licence"] or texts["licence_id"],
         "languages": languages(facts),
         "context": _context(config),
@@ -91,6 +103,23 @@ def content(config: ModelConfig, facts: Facts) -> dict[str, Any]:
         "environment": _environment(facts),
         "versions": _texts(facts.get("versions")),
     }
+
+
+def _encoder(config: ModelConfig, facts: Facts) -> str:
+    """Describe the encoder: its name or "not stated", its commit, its kind and size."""
+    name, commit = text(facts, "encoder_name") or text(facts, "encoder_id"), text(facts, "encoder_revision", 64)
+    size = [text(config.encoder, "model_type", 60)]
+    if (layers := number(config.encoder, "num_hidden_layers")) is not None:
+        size.append(f"{layers:g} layers")
+    if (width := number(config.encoder, "hidden_size")) is not None:
+        size.append(f"hidden size {width:g}")
+    kind = ", ".join(filter(None, size))
+    return (name or "not stated") + (f" at commit {commit}" if commit else "") + (f" ({kind})" if kind else "")
+
+
+def _to_state(facts: Facts) -> list[str]:
+    """Return the options of `spanmarker card` for what is not stated."""
+    return [option for option, names in _TO_STATE.items() if not any(text(facts, name) for name in names)]
 
 
 def _labels(config: ModelConfig, data: DataSummary | None) -> dict[str, Any]:

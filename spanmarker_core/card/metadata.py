@@ -13,7 +13,7 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # public, as its documentation says
 
 from spanmarker_core.bundle.config import ModelConfig
-from spanmarker_core.card.architectures import kind_of, unnamed
+from spanmarker_core.card.architectures import kind_of, title_of
 from spanmarker_core.card.facts import Facts, split_scores, summary, text
 from spanmarker_core.card.text import one_line
 
@@ -51,7 +51,7 @@ def front_matter(config: ModelConfig, facts: Facts) -> str:
         base_model=_repository(facts, "encoder_id"),
         widget=[{"text": one_line(example, 300)} for example in known.example_sentences[:10]] if known else None,
         pipeline_tag=TASK,
-        model_name=text(facts, "name", 96) or unnamed(config),
+        model_name=title_of(config, facts),
         eval_results=_results(facts),
         **_emissions(facts),
     )
@@ -69,7 +69,10 @@ def languages(facts: Facts) -> list[str]:
 
 
 def _licence(facts: Facts) -> dict[str, Any]:
-    stated = (text(facts, "licence_id", 64) or "unknown").lower()
+    stated = text(facts, "licence_id", 64)
+    if stated is None and text(facts, "licence") is None:
+        stated = text(facts, "encoder_licence", 64)
+    stated = (stated or "unknown").lower()
     if stated in LICENCES and stated != "other":
         return {"license": stated}
     return {"license": "other", "license_name": re.sub(r"[^a-z0-9.]+", "-", stated).strip("-.") or "other"}

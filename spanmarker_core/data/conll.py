@@ -348,6 +348,6 @@ def _sentence(
     try:
         entities = tags_to_spans(tags, scheme)
     except CoreError as error:
-        problem = f"{str(error).rstrip('.')}{schemes_of(tags)}"
+        problem = f"{error.text.rstrip('.')}{schemes_of(tags)}"
         return BadRecord(start_line + int(str(error.values["word"])), problem)
     return Sentence(document_id, sentence_id, words, entities)

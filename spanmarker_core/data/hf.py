@@ -20,7 +20,7 @@ from spanmarker_core.data.records import (
     check_entities,
     check_words,
 )
-from spanmarker_core.errors import CoreError
+from spanmarker_core.errors import CoreError, plain
 from spanmarker_core.text.tag_schemes import SCHEMES, TAG_SCHEMES, scheme_called, schemes_of, tags_to_spans
 
 TAGS, ENTITIES = "ner_tags", "entities"
@@ -144,7 +144,7 @@ def _read(rows: Any, scheme: str | None, names: list[str] | None) -> Iterator[Se
         try:
             yield _sentence(row, index, scheme, names, order)
         except (RecordProblem, CoreError) as error:
-            yield BadRecord(index, str(error).rstrip("."))
+            yield BadRecord(index, str(plain(error)).rstrip("."))
 
 
 def _sentence(
@@ -186,7 +186,7 @@ def read_tags(tags: list[Any], scheme: str) -> list[Span]:
     try:
         return tags_to_spans(tags, scheme)
     except CoreError as error:
-        raise RecordProblem(f"{str(error).rstrip('.')}{schemes_of(tags)}") from error
+        raise RecordProblem(f"{error.text.rstrip('.')}{schemes_of(tags)}") from error
 
 
 def _name(value: Any, names: list[str] | None) -> Any:

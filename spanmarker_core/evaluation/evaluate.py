@@ -2,11 +2,13 @@
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.batches import document_batches
 from spanmarker_core.errors import CoreError, CoreWarning
 from spanmarker_core.evaluation.scores.metrics import EvaluationResult, SpanScorer
+from spanmarker_core.evaluation.scores.significance import DocumentCounts
 from spanmarker_core.inference.tagger import Tagger
 from spanmarker_core.spans.decoding import Threshold
 
@@ -29,9 +31,10 @@ def evaluate(
             of their labels. Gold entities of other labels that the model does not know count as missed, and the
             warning `data.unknown_labels` names these labels.
     """
-    result = score(model, sentences, decoder=decoder, threshold=threshold).result()
+    documents = DocumentCounts()
+    result = score(model, sentences, decoder=decoder, threshold=threshold, documents=documents).result()
     check_scored(model, result)
-    return result
+    return replace(result, f1_interval=documents.f1_interval())
 
 
 def labels_of(model: Tagger) -> frozenset[str]:
@@ -78,7 +81,12 @@ def check_scored(model: Tagger, result: EvaluationResult) -> None:
 
 
 def score(
-    model: Tagger, sentences: Iterable[Sentence], *, decoder: str | None = None, threshold: Threshold = None
+    model: Tagger,
+    sentences: Iterable[Sentence],
+    *,
+    decoder: str | None = None,
+    threshold: Threshold = None,
+    documents: DocumentCounts | None = None,
 ) -> SpanScorer:
     """Tag and score as `evaluate` does, without checking the result; scorers of parts of the data can be merged.
 
@@ -87,6 +95,7 @@ def score(
         sentences: as in `evaluate`.
         decoder: as in `evaluate`.
         threshold: as in `evaluate`.
+        documents: receives the counts of each document.
     """
     scorer = SpanScorer(model.config.entity_max_length, labels_of(model))
     for batch in document_batches(sentences, _SENTENCES_A_CALL):
@@ -99,4 +108,6 @@ def score(
         for sentence, entities in zip(batch, tagged, strict=True):
             predicted = [Span(entity.word_start, entity.word_end, entity.label) for entity in entities]
             scorer.add(sentence.entities, predicted)
+            if documents is not None:
+                documents.add(sentence.document_id, set(sentence.entities), set(predicted))
     return scorer

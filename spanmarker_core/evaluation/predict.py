@@ -46,7 +46,8 @@ def predict(
         threshold: minimum score, for all labels or by label; None uses the bundle's threshold.
 
     Raises:
-        CoreError: `call.unknown_option`, `call.flat_tags`, `call.bad_threshold`, before anything is tagged.
+        CoreError: `call.unknown_option`, `call.flat_tags`, `call.bad_threshold`, `call.unknown_label`, before anything
+            is tagged.
     """
     decoder = decoder_of(model.config, decoder)
     threshold = model.config.threshold if threshold is None else threshold

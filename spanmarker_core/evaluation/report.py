@@ -28,6 +28,7 @@ def to_json(
         "facts": dict(facts),
         "sentences": result.sentences,
         "flat_ceiling": result.flat_ceiling,
+        "f1_interval": result.f1_interval,
         "micro": asdict(result.micro),
         "macro": asdict(result.macro),
         "per_label": {label: asdict(scores) for label, scores in result.per_label.items()},
@@ -43,10 +44,15 @@ def to_markdown(result: EvaluationResult, facts: Mapping[str, object]) -> str:
         facts: the data and settings of the evaluation, as in `to_json`.
     """
     by_support = sorted(result.per_label.items(), key=lambda item: (-item[1].support, item[0]))
+    within = (
+        f"; 95 % interval {' to '.join(map(percent, result.f1_interval))}, bootstrap over documents"
+        if result.f1_interval
+        else ""
+    )
     lines = [
         "# Evaluation",
         "",
-        f"**F1 {percent(result.micro.f1)}** (micro) over {result.micro.support:,} entities "
+        f"**F1 {percent(result.micro.f1)}** (micro{within}) over {result.micro.support:,} entities "
         f"in {result.sentences:,} sentences.",
         "",
         "| | precision % | recall % | recall ceiling % | F1 % | gold | predicted | correct |",
@@ -72,6 +78,23 @@ def to_markdown(result: EvaluationResult, facts: Mapping[str, object]) -> str:
     lines += [CONVENTIONS, "", "| | |", "|:--|:--|"]
     lines += [f"| {cell(name)} | {cell(_fact(value))} |" for name, value in facts.items()]
     return "\n".join(lines) + "\n"
+
+
+def f1_in_words(result: EvaluationResult) -> str:
+    """Return micro F1 in percent, with its interval if it is known.
+
+    Args:
+        result: the scores.
+
+    >>> from spanmarker_core.evaluation.scores.metrics import SpanScorer
+    >>> f1_in_words(SpanScorer().result())
+    'F1 0.0%'
+    """
+    interval = ""
+    if result.f1_interval is not None:
+        low, high = result.f1_interval
+        interval = f" (95% interval {low:.1%} to {high:.1%})"
+    return f"F1 {result.micro.f1:.1%}{interval}"
 
 
 def _row(name: str, scores: Scores) -> str:

@@ -10,6 +10,7 @@ from spanmarker_core.data.blocks import damage_as_errors, opened, uncompressed_n
 from spanmarker_core.data.conll import read_conll
 from spanmarker_core.data.hf import TAGS, is_dataset_folder, read_dataset_folder
 from spanmarker_core.data.jsonl import LINE_ENDINGS, SENTENCE_KEYS, read_jsonl
+from spanmarker_core.data.nearby import suggest_file
 from spanmarker_core.data.records import Sentence
 from spanmarker_core.errors import CoreError, CoreWarning
 from spanmarker_core.formats.detect import format_of
@@ -55,7 +56,7 @@ def read_annotated(
     path = Path(path)
     scheme = scheme_called(scheme) if scheme is not None else None
     if not path.exists():
-        raise CoreError("data.not_found", path=path)
+        raise CoreError("data.not_found", path=path, suggestion=suggest_file(path))
     options = ReadOptions(scheme=scheme, token_column=token_column, tag_column=tag_column)
     if path.is_dir():
         if is_dataset_folder(path):

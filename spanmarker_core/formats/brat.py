@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from spanmarker_core.data.lines import numbered_lines
+from spanmarker_core.data.nearby import suggest_file
 from spanmarker_core.data.records import BadRecord, RecordProblem
 from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.document import AnnotatedDocument, checked_document
@@ -84,7 +85,7 @@ def read_text(source: Source, path: str) -> str:
         with source.open(path) as file:
             content = file.read()
     except (FileNotFoundError, IsADirectoryError) as error:
-        raise CoreError("data.not_found", path=path) from error
+        raise CoreError("data.not_found", path=path, suggestion=suggest_file(path)) from error
     try:
         return content.decode()
     except UnicodeDecodeError as error:

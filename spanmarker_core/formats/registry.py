@@ -101,7 +101,7 @@ def format_called(name: str, *, written: bool = False) -> Format:
     writable = ", ".join(each.name for each in FORMATS.values() if each.writer)
     if name not in FORMATS:
         choices = writable if written else ", ".join(FORMATS)
-        raise CoreError("call.unknown_option", option="format", value=name, choices=choices)
+        raise CoreError("call.unknown_option", option="--to" if written else "--from", value=name, choices=choices)
     if written and FORMATS[name].writer is None:
         raise CoreError("format.not_writable", format=name, formats=writable)
     return FORMATS[name]

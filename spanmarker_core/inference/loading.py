@@ -81,7 +81,7 @@ def choose_device(device: str) -> torch.device:
         device: "cpu", "cuda", "cuda:1", … or another kind that torch has; "auto" for a GPU if there is one.
 
     Raises:
-        CoreError: `device.unknown`, `device.not_available`.
+        CoreError: `device.unknown`, `device.cpu_build`, `device.no_gpu`, `device.not_available`.
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -89,6 +89,11 @@ def choose_device(device: str) -> torch.device:
         chosen = torch.device(device)
     except RuntimeError as error:
         raise CoreError("device.unknown", device=device) from error
+    if chosen.type == "cuda":
+        if torch.version.cuda is None and torch.version.hip is None:
+            raise CoreError("device.cpu_build", device=device)
+        if (count := torch.cuda.device_count()) <= (chosen.index or 0):
+            raise CoreError("device.no_gpu", device=device, count=count or "no")
     try:
         torch.zeros(1, device=chosen)
     except (RuntimeError, AssertionError, NotImplementedError) as error:

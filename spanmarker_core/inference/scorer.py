@@ -92,7 +92,7 @@ class Scorer:
             threshold: minimum probability of an entity, for all labels or by label; None for the bundle's default.
 
         Raises:
-            CoreError: `call.bad_threshold`.
+            CoreError: `call.bad_threshold`, `call.unknown_label`.
         """
         threshold = self.config.threshold if threshold is None else threshold
         parts = [self.candidates(scored, threshold)[0] for scored in self.score_batches(windows)]
@@ -110,7 +110,7 @@ class Scorer:
             The candidates, and int64 [n], the row of each one in the scored spans.
 
         Raises:
-            CoreError: `call.bad_threshold`.
+            CoreError: `call.bad_threshold`, `call.unknown_label`.
         """
         batch, spans = scored.windows, scored.spans
         thresholds = threshold_vector(threshold, self.config.labels)

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import nn
@@ -12,6 +12,8 @@ from torch import nn
 from spanmarker_core.bundle import hub
 from spanmarker_core.bundle.config import ModelConfig, decoder_of
 from spanmarker_core.bundle.reader import BundleInfo
+from spanmarker_core.bundle.repositories import Access, find_bundle
+from spanmarker_core.default_model import bundled_model_path
 from spanmarker_core.errors import CoreError, CoreWarning
 from spanmarker_core.inference.input_checks import check_bounds, documents, validate_texts, validate_words
 from spanmarker_core.inference.loading import load_network
@@ -20,6 +22,9 @@ from spanmarker_core.spans.decoding import Candidates, Threshold, decode
 from spanmarker_core.text.languages import normalise_language
 from spanmarker_core.text.sentences import SENTENCE_BREAKS, SentenceBreaks, split_sentences
 from spanmarker_core.windows.packer import Context, Packer, Windows
+
+#: Labels that `repr` shows.
+_LABELS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,41 @@ class Tagger(Scorer):
         self.bundle = bundle
         self._warned: set[str] = set()
 
+    def __repr__(self) -> str:
+        shown = ", ".join(self.labels[:_LABELS]) + (", …" if len(self.labels) > _LABELS else "")
+        gate = "off" if self.gate_threshold is None else f"from {self.gate_threshold:g}"
+        parts = [
+            self.config.architecture,
+            f"{len(self.labels)} label{'' if len(self.labels) == 1 else 's'}: {shown}",
+            f"device {self.device}",
+            f"dtype {self.dtype}",
+            f"gate {gate}",
+            *([] if self.bundle is None else [f"bundle {self.bundle.path}"]),
+        ]
+        return f"<{type(self).__name__}: {'; '.join(parts)}>"
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that the model can predict, in the order of its outputs, without the one for "no entity"."""
+        return [label for label in self.config.labels if label != self.config.outside]
+
+    @overload
+    def tag_text(  # type: ignore[overload-overlap]  # A string is a sequence of strings too.
+        self,
+        texts: str,
+        *,
+        split: bool = True,
+        sentences: Sequence[tuple[int, int]] | None = None,
+        language: str = "en",
+        sentence_breaks: SentenceBreaks = "auto",
+        context: str | None = None,
+        max_prev_context: int | None = None,
+        max_next_context: int | None = None,
+        decoder: str | None = None,
+        threshold: Threshold = None,
+    ) -> list[Entity]: ...
+
+    @overload
     def tag_text(
         self,
         texts: Sequence[str],
@@ -92,14 +132,29 @@ class Tagger(Scorer):
         max_next_context: int | None = None,
         decoder: str | None = None,
         threshold: Threshold = None,
-    ) -> list[list[Entity]]:
-        """Tag raw texts; each text is a document.
+    ) -> list[list[Entity]]: ...
+
+    def tag_text(
+        self,
+        texts: str | Sequence[str],
+        *,
+        split: bool = True,
+        sentences: Sequence[Any] | None = None,
+        language: str = "en",
+        sentence_breaks: SentenceBreaks = "auto",
+        context: str | None = None,
+        max_prev_context: int | None = None,
+        max_next_context: int | None = None,
+        decoder: str | None = None,
+        threshold: Threshold = None,
+    ) -> list[Entity] | list[list[Entity]]:
+        """Tag one or more raw texts; each text is a document.
 
         Args:
-            texts: the texts; they may be empty.
+            texts: a text, or several; they may be empty.
             split: split each text into sentences; False treats each text as one sentence.
-            sentences: sentences of each text as (char_start, char_end), half-open, in order, used instead of
-                splitting. Text outside them is ignored.
+            sentences: sentences of each text, or of the single text, as (char_start, char_end), half-open, in order,
+                used instead of splitting. Text outside them is ignored.
             language: language of the texts, for the sentence splitter: a code such as "en", "de-AT" or "deu", or an
                 English name.
             sentence_breaks: "auto", or "lines" to split each line as a text of its own, as for lists.
@@ -112,13 +167,17 @@ class Tagger(Scorer):
             threshold: minimum probability of an entity, for all labels or by label; None for the bundle's default.
 
         Returns:
-            One list of entities per text, sorted by position.
+            The entities of a single text, or one list of entities per text; sorted by position.
 
         Raises:
             CoreError: `call.not_a_list`, `call.not_text`, `call.half_a_character`, `call.bad_language`,
                 `call.sentences_differ`, `call.bad_sentences`, `call.unknown_option`, `call.bad_limit`,
-                `call.limit_without_context`, `call.flat_tags`, `call.bad_threshold`, `library.panicked`.
+                `call.limit_without_context`, `call.flat_tags`, `call.bad_threshold`, `call.unknown_label`,
+                `library.panicked`.
         """
+        single = isinstance(texts, str)
+        if isinstance(texts, str):
+            texts, sentences = [texts], None if sentences is None else [sentences]
         texts = validate_texts(texts)
         language = normalise_language(language)
         if sentence_breaks not in SENTENCE_BREAKS:
@@ -138,7 +197,7 @@ class Tagger(Scorer):
         entities: list[list[Entity]] = [[] for _ in texts]
         for document, entity in self._entities(parts, decoder, threshold, texts):
             entities[document].append(entity)
-        return entities
+        return entities[0] if single else entities
 
     def tag_words(
         self,
@@ -170,7 +229,7 @@ class Tagger(Scorer):
         Raises:
             CoreError: `call.not_a_list`, `call.not_words`, `call.half_a_character`, `call.ids_without_documents`,
                 `call.lengths_differ`, `call.unknown_option`, `call.bad_limit`, `call.limit_without_context`,
-                `call.flat_tags`, `call.bad_threshold`, `library.panicked`.
+                `call.flat_tags`, `call.bad_threshold`, `call.unknown_label`, `library.panicked`.
         """
         sentences = validate_words(sentences)
         if sentence_ids is not None and document_ids is None:
@@ -192,11 +251,14 @@ class Tagger(Scorer):
         return entities
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "cpu", dtype: str = "float32", gate: str = "auto") -> "Tagger":
-        """Load a bundle. Nothing is downloaded, and no code in the bundle is run.
+    def load(
+        cls, path: str | Path | None = None, device: str = "cpu", dtype: str = "float32", gate: str = "auto"
+    ) -> "Tagger":
+        """Load a bundle. No code in the bundle is run.
 
         Args:
-            path: the bundle's folder.
+            path: a folder, which takes precedence; or a repository of the hub, "owner/name" or "owner/name@revision",
+                which is downloaded unless it is in the cache; None for the model that is part of this package.
             device: "cpu", "cuda", "cuda:1", …; "auto" for a GPU if there is one.
             dtype: number type for computations: "float32", "bfloat16" or "int8". "bfloat16" is used for matrix
                 products, with sums and softmax in float32, and changes scores. "int8" quantises the encoder's linear
@@ -208,8 +270,10 @@ class Tagger(Scorer):
             CoreError: `call.unknown_option`, `call.no_gate`, `device.not_available`, `device.no_int8`,
                 `encoder.no_position_ids`, `encoder.entity_too_long`, `checkpoint.no_outside_label`, `bundle.not_found`,
                 `bundle.missing_file`, `bundle.digest_mismatch`, `bundle.bad_config`, `bundle.bad_file`,
-                `bundle.format_too_new`, `bundle.nan_weight`, `bundle.weights_mismatch`.
+                `bundle.format_too_new`, `bundle.nan_weight`, `bundle.weights_mismatch`, and those of
+                `from_pretrained`.
         """
+        path = bundled_model_path() if path is None else find_bundle(path).path
         info, packer, network, target, threshold = load_network(path, device, dtype, gate)
         return cls(info.config, packer, network, target, dtype, threshold, info)
 
@@ -227,20 +291,18 @@ class Tagger(Scorer):
         """Load a bundle from a local folder or a repository of the hub.
 
         Args:
-            name: a folder, or a repository such as "owner/name".
-            revision: commit, tag or branch; required for a repository.
+            name: a folder, which takes precedence; or a repository, "owner/name" or "owner/name@revision".
+            revision: commit, tag or branch of a repository; None for that of the name, or else the main branch.
             token: access token for the hub; None for the token stored on the computer.
             cache_dir: folder for downloads; None for the hub client's default cache.
             local_files_only: use the cache only and don't send requests.
             options: device, dtype and gate, as in `load`.
 
         Raises:
-            CoreError: `hub.not_found`, `hub.no_revision`, `hub.not_a_bundle`, `hub.failed`, and those of `load`.
+            CoreError: `hub.not_found`, `hub.two_revisions`, `hub.no_repository`, `hub.no_revision`, `hub.not_cached`,
+                `hub.not_reached`, `hub.not_a_bundle`, `hub.failed`, and those of `load`.
         """
-        folder = hub.local_folder(
-            name, revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
-        )
-        return cls.load(folder, **options)
+        return cls.load(find_bundle(name, revision, Access(token, cache_dir, local_files_only)).path, **options)
 
     def save_pretrained(self, path: str | Path) -> str:
         """Copy the bundle as it was stored, regardless of the options of `load`, and return its digest.

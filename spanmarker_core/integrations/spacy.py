@@ -81,8 +81,8 @@ def make_spanmarker(
     Args:
         nlp: the spaCy pipeline.
         name: name of the component.
-        model: a bundle's folder, or a repository on a model hub, such as "owner/name".
-        revision: commit, tag or branch of a repository; required for one.
+        model: a bundle's folder, or a repository on a model hub, such as "owner/name" or "owner/name@revision".
+        revision: commit, tag or branch of a repository; None for that of the name, or else the main branch.
         device: "cpu", "cuda", "cuda:1", …; "auto" uses a GPU if there is one.
         dtype: number format of the computation: "float32", "bfloat16" or "int8".
         gate: "auto" uses a gate that was trained with the model, "on" any gate, "off" none.
@@ -102,8 +102,8 @@ def make_spanmarker(
 
     Raises:
         CoreError: `call.unknown_option`, `call.bad_language`, `spacy.bad_batch_size`. If the model cannot be loaded:
-            `hub.not_found`, `hub.no_revision`, `hub.not_a_bundle`, `hub.failed`, `bundle.not_found`,
-            `bundle.missing_file`, `bundle.digest_mismatch`, `bundle.bad_file`, `bundle.bad_config`,
+            the `hub.*` of `Tagger.from_pretrained`, `bundle.not_found`, `bundle.missing_file`,
+            `bundle.digest_mismatch`, `bundle.bad_file`, `bundle.bad_config`,
             `bundle.format_too_new`, `bundle.weights_mismatch`, `bundle.nan_weight`, `checkpoint.no_outside_label`,
             `encoder.entity_too_long`, `encoder.no_position_ids`, `device.not_available`, `call.no_gate`.
     """

@@ -3,7 +3,7 @@
 The library's folder holds a config with `model_type: "span-marker"` that contains the encoder's config, weights as
 safetensors or `.bin`, and a tokenizer with `<start>` and `<end>`. The library offsets position ids by 2 for every
 encoder, splits raw strings with the tokenizer's own pre-tokenizer, and for XLM-RoBERTa splits off punctuation first.
-The import downloads nothing and runs no code of the checkpoint; `.bin` files are read as weights only.
+The import runs no code of the checkpoint; `.bin` files are read as weights only.
 """
 
 from pathlib import Path
@@ -24,9 +24,11 @@ from spanmarker_core.bundle.pretrained import (
     read_tokenizer,
     weight_files,
 )
+from spanmarker_core.bundle.repositories import find_checkpoint
 from spanmarker_core.bundle.writer import check_output, encoder_facts, save_bundle
-from spanmarker_core.card import model_card
-from spanmarker_core.errors import CoreError, UnusableError, as_core_error, wrap_errors
+from spanmarker_core.card import card_files, model_card
+from spanmarker_core.card.origin import checkpoint_origin
+from spanmarker_core.errors import UnusableError, as_core_error, wrap_errors
 from spanmarker_core.models.encoders import max_window_tokens, position_kind
 from spanmarker_core.models.probe import check_states
 from spanmarker_core.models.span_marker import SpanMarkerModel
@@ -44,24 +46,25 @@ def import_span_marker(source: str | Path, output: str | Path) -> str:
     """Convert a checkpoint into a bundle.
 
     Args:
-        source: folder of the checkpoint.
+        source: folder of the checkpoint, or its repository on the hub: "owner/name" or "owner/name@revision".
         output: the bundle's folder; must not exist or be empty.
 
     Returns:
         The digest of the model.
 
     Raises:
-        CoreError: `checkpoint.not_found`, `checkpoint.not_span_marker`, `checkpoint.no_outside_label`,
+        CoreError: `checkpoint.not_found`, `hub.*` as in `find_checkpoint`, `checkpoint.not_span_marker`,
+            `checkpoint.no_outside_label`,
             `bundle.output_exists`, `bundle.output_not_writable`, `encoder.no_fast_tokenizer`,
             `encoder.no_position_ids`, `encoder.not_independent`, `encoder.entity_too_long`.
     """
-    source = Path(source)
     check_output(output)
-    if not source.is_dir():
-        raise CoreError("checkpoint.not_found", path=source)
-    with as_core_error("checkpoint.not_span_marker", path=source):
-        config, network, tokenizer = _read_checkpoint(source)
-    return save_bundle(output, config, network, tokenizer, model_card(config))
+    found = find_checkpoint(source)
+    with as_core_error("checkpoint.not_span_marker", path=found.name):
+        config, network, tokenizer = _read_checkpoint(found.path)
+    facts = {"bundle_name": Path(output).absolute().name, **checkpoint_origin(found)}
+    files = card_files(config, facts)
+    return save_bundle(output, config, network, tokenizer, model_card(config, facts), files=files)
 
 
 def _read_checkpoint(source: Path) -> tuple[ModelConfig, nn.Module, Tokenizer]:

@@ -19,8 +19,12 @@ from numbers import Real
 import numpy as np
 
 from spanmarker_core.errors import CoreError
+from spanmarker_core.text.similar import suggest
+from spanmarker_core.text.versions import versioned
 
-Threshold = float | Mapping[str, float] | None
+Threshold = float | Mapping[str, float | None] | None
+#: A threshold that can be hashed: the pairs of the mapping.
+TaskThreshold = float | tuple[tuple[str, float | None], ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +88,25 @@ def select_pairs(
     Args:
         probabilities: [n_spans, n_labels].
         outside: column of "O".
-        thresholds: [n_labels], or None for the best label of each span.
+        thresholds: [n_labels], or None for the best label of each span. A label whose threshold is NaN is a candidate
+            of the spans whose best label it is.
         chosen: int64 [n_spans], labels chosen by the model itself, never "O". Only these can be candidates; without
             thresholds all of them are, whatever their probability.
     """
     if chosen is not None:
         spans = np.arange(len(chosen))
         if thresholds is not None:
-            spans = np.flatnonzero(probabilities[spans, chosen] >= thresholds[chosen])
+            spans = np.flatnonzero(~(probabilities[spans, chosen] < thresholds[chosen]))
         return spans, chosen[spans]
     if thresholds is None:
         best = probabilities.argmax(axis=1)
         spans = np.flatnonzero(best != outside)
         return spans, best[spans]
     passing = probabilities >= thresholds
+    if np.isnan(thresholds).any():
+        best = probabilities.argmax(axis=1)
+        chosen_spans = np.flatnonzero(np.isnan(thresholds[best]))
+        passing[chosen_spans, best[chosen_spans]] = True
     passing[:, outside] = False
     spans, labels = np.nonzero(passing)
     return spans, labels
@@ -108,35 +117,39 @@ def threshold_vector(threshold: Threshold, labels: Sequence[str]) -> np.ndarray 
 
     Args:
         threshold: a number for all labels, or a mapping from label to number; None gives None. Labels that the mapping
-            leaves out get a threshold above 1, so they are never emitted.
+            leaves out get a threshold above 1, so they are never emitted. None in the mapping gives NaN: the label is
+            emitted where it is the best one.
         labels: the model's labels.
 
     Raises:
-        CoreError: `call.bad_threshold`.
+        CoreError: `call.bad_threshold`; `call.unknown_label`, with the most similar labels.
     """
     if threshold is None:
         return None
     by_label = threshold if isinstance(threshold, Mapping) else dict.fromkeys(labels, threshold)
-    valid = set(by_label) <= set(labels) and all(
-        isinstance(value, Real) and not isinstance(value, bool) and 0 <= value <= 1 for value in by_label.values()
-    )
-    if not valid:
-        raise CoreError("call.bad_threshold", value=threshold, labels=", ".join(labels))
-    return np.array([by_label.get(label, 2.0) for label in labels], np.float64)
+    if unknown := [label for label in by_label if label not in labels]:
+        raise CoreError("call.unknown_label", label=unknown[0], suggestion=suggest(unknown[0], labels))
+    for value in by_label.values():
+        if value is None and isinstance(threshold, Mapping):
+            continue
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= 1:
+            raise CoreError("call.bad_threshold", value=value)
+    return np.array([by_label.get(label, 2.0) for label in labels], np.float64)  # None becomes NaN
 
 
 def check_decoder(decoder: str) -> str:
-    """Return the name of a decoder after checking that it exists.
+    """Return the full name of a decoder after checking that it exists; one without a version means the latest.
 
     Args:
-        decoder: a name in `DECODERS`.
+        decoder: a name in `DECODERS`, with or without its version.
 
     Raises:
         CoreError: `call.unknown_option`.
     """
-    if decoder not in DECODERS:
+    found = versioned(decoder, DECODERS)
+    if found not in DECODERS:
         raise CoreError("call.unknown_option", option="decoder", value=decoder, choices=", ".join(DECODERS))
-    return decoder
+    return found
 
 
 def decode(candidates: Candidates, decoder: str) -> Candidates:
@@ -149,7 +162,7 @@ def decode(candidates: Candidates, decoder: str) -> Candidates:
     Raises:
         CoreError: `call.unknown_option`.
     """
-    check_decoder(decoder)
+    decoder = check_decoder(decoder)
     c = candidates
     best_first = np.lexsort((c.label, c.word_start, c.word_start - c.word_end, -c.score, c.sentence, c.document))
     c = c.take(best_first)

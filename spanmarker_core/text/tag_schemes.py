@@ -119,18 +119,19 @@ def scheme_called(name: str) -> str:
     return _NAMES[name.lower()]
 
 
-def check_tag_scheme(name: str) -> str:
+def check_tag_scheme(name: str, option: str = "scheme") -> str:
     """Return the scheme with the given name, which must have tags.
 
     Args:
         name: name of a scheme of `TAG_SCHEMES` or an alias, in upper or lower case.
+        option: the option that names it, for the error.
 
     Raises:
         CoreError: `call.unknown_option`.
     """
     scheme = _NAMES.get(name.lower(), name)
     if scheme not in TAG_SCHEMES:
-        raise CoreError("call.unknown_option", option="scheme", value=name, choices=", ".join(TAG_SCHEMES))
+        raise CoreError("call.unknown_option", option=option, value=name, choices=", ".join(TAG_SCHEMES))
     return scheme
 
 

@@ -31,12 +31,14 @@ class TrainingResult:
     Attributes:
         digest: digest of the model.
         dev: scores on dev.
+        test: scores on test; None without test data.
         steps: number of optimiser steps.
         seconds: duration of the training.
     """
 
     digest: str
     dev: EvaluationResult
+    test: EvaluationResult | None
     steps: int
     seconds: float
 
@@ -53,6 +55,7 @@ def finish(
     seconds: float,
     history: Sequence[Mapping[str, Any]] = (),
     facts: dict[str, object],
+    card_facts: Mapping[str, object],
     log: Callable[[str], None],
 ) -> TrainingResult:
     """Evaluate a trained model on dev, and on test if there is any, and write it as a bundle with its card.
@@ -67,7 +70,8 @@ def finish(
         steps: number of optimiser steps.
         seconds: duration of the training.
         history: log of the trainer (`trainer.state.log_history`), for the card.
-        facts: additional facts for the card.
+        facts: additional facts for the card, which become part of the model's identity.
+        card_facts: facts for the card only; `facts` take precedence.
         log: receives lines about progress.
 
     Raises:
@@ -96,6 +100,7 @@ def finish(
     config = replace(config, facts={**facts, **measured})
     # These facts are for the card only: the config is the model's identity, independent of time and machine.
     card_values = {
+        **{name: value for name, value in card_facts.items() if name not in facts},
         "data": summary.to_json(),
         "log": log_rows(history),
         "scores": {split: scores_json(result) for split, result in results.items()},
@@ -105,7 +110,7 @@ def finish(
     card, files = model_card(config, card_values), card_files(config, card_values)
     tokenizer = tagger.packer.tokenizer
     digest = save_bundle(output, config, network, tokenizer, card, settings.weight_dtype, files)
-    return TrainingResult(digest, results["dev"], steps, seconds)
+    return TrainingResult(digest, results["dev"], results.get("test"), steps, seconds)
 
 
 def density_facts(tagger: Tagger, dev: Sequence[Sentence]) -> dict[str, Any]:

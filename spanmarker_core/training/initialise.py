@@ -21,6 +21,7 @@ from spanmarker_core.bundle.pretrained import (
     read_tokenizer,
     weight_files,
 )
+from spanmarker_core.bundle.repositories import find_encoder
 from spanmarker_core.bundle.writer import encoder_facts
 from spanmarker_core.errors import CoreError, UnusableError, as_core_error, wrap_errors
 from spanmarker_core.models.encoders import check_encoder, max_window_tokens, native_position_offset
@@ -36,7 +37,8 @@ def new_model(
     """Build an untrained model on a pretrained encoder.
 
     Args:
-        encoder_path: local folder of a transformers encoder (safetensors) with a fast tokenizer.
+        encoder_path: folder of a transformers encoder (safetensors) with a fast tokenizer, or its repository on the
+            hub, "owner/name" or "owner/name@revision".
         labels: entity labels, without "O".
         settings: limits and policies of the bundle.
 
@@ -48,7 +50,7 @@ def new_model(
             `encoder.not_independent`, `encoder.too_few_layers`, `encoder.too_many_pair_layers`,
             `encoder.entity_too_long`, `encoder.window_too_long`, `training.contradiction`.
     """
-    path = _folder(encoder_path)
+    path = find_encoder(encoder_path).path
     with as_core_error("encoder.unreadable", path=path):
         return _new_model(path, labels, settings)
 
@@ -57,25 +59,19 @@ def encoder_packer(encoder_path: str | Path, settings: PackingFields) -> Packer:
     """Return the packer of a new model on an encoder; reads its tokenizer and config, but not its weights.
 
     Args:
-        encoder_path: local folder of the encoder.
+        encoder_path: folder of the encoder, or its repository, as in `new_model`.
         settings: limits and policies of the bundle.
 
     Raises:
         CoreError: `encoder.not_found`, `encoder.unreadable`, `encoder.no_fast_tokenizer`, `encoder.entity_too_long`,
             `encoder.window_too_long`.
     """
-    path = _folder(encoder_path)
+    path = find_encoder(encoder_path, weights=False).path
     with as_core_error("encoder.unreadable", path=path):
         config = encoder_config(read_json(path / "config.json"))
         with torch.device("meta"), wrap_errors("cannot build an encoder from its config"):
             encoder = AutoModel.from_config(config)
         return _packer(path, encoder, settings)
-
-
-def _folder(path: str | Path) -> Path:
-    if not Path(path).is_dir():
-        raise CoreError("encoder.not_found", path=path)
-    return Path(path)
 
 
 def _packer(path: Path, encoder: PreTrainedModel, settings: PackingFields) -> Packer:

@@ -13,7 +13,9 @@ from torch import nn
 from transformers import TrainerCallback, TrainingArguments, set_seed
 
 from spanmarker_core.bundle.config import packer_of
+from spanmarker_core.bundle.repositories import find_encoder
 from spanmarker_core.bundle.writer import check_output
+from spanmarker_core.card.origin import encoder_origin
 from spanmarker_core.data import Sentence
 from spanmarker_core.data.summary import DataSummary, summarise
 from spanmarker_core.errors import CoreError
@@ -51,6 +53,7 @@ def train(
     *,
     test_sentences: Sequence[Sentence] = (),
     facts: dict[str, object] | None = None,
+    card_facts: dict[str, object] | None = None,
     log: Callable[[str], None] = print,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
@@ -64,19 +67,22 @@ def train(
     Args:
         train_sentences: annotated sentences, grouped by document; or windows of them.
         dev_sentences: annotated sentences, grouped by document, on which the best epoch is chosen.
-        encoder_path: local folder of a pretrained encoder.
+        encoder_path: folder of a pretrained encoder, or its repository on the hub: "owner/name" or
+            "owner/name@revision". The card states the commit.
         output: the bundle's folder; must not exist or be empty.
         settings: settings of the run.
         test_sentences: annotated sentences that are scored once at the end, for the card only.
-        facts: additional facts for the card, such as names and licences of the data.
+        facts: additional facts for the card, such as names and licences of the data. They become part of the model's
+            identity.
+        card_facts: facts for the card only, such as the name of the data's file; `facts` take precedence.
         log: receives lines about progress, in the first process only.
         callbacks: further callbacks of transformers' Trainer.
 
     Raises:
         CoreError: for the output `bundle.output_exists`, `bundle.output_not_writable`, `bundle.nan_weight`; for the
             data `data.empty`, `data.no_entities`, `data.no_common_label`, `data.duplicate_sentence`, `data.no_windows`;
-            for the encoder `encoder.not_found`, `encoder.unreadable`, `encoder.no_fast_tokenizer`,
-            `encoder.no_position_ids`, `encoder.not_independent`, `encoder.too_few_layers`,
+            for the encoder `encoder.not_found`, `hub.*` as in `find_encoder`, `encoder.unreadable`,
+            `encoder.no_fast_tokenizer`, `encoder.no_position_ids`, `encoder.not_independent`, `encoder.too_few_layers`,
             `encoder.too_many_pair_layers`, `encoder.entity_too_long`, `encoder.window_too_long`,
             `encoder.window_too_short`; for the run `device.not_available`, `training.contradiction`,
             `training.no_precision`, `training.no_sharding`, `training.in_use`, `training.changed`,
@@ -88,11 +94,12 @@ def train(
         on_rank_zero(lambda: check_output(output))
         summary = _check_data(train_sentences, dev_sentences, test_sentences, say)
         _report_data(train_sentences, summary, settings, say)
+        encoder = find_encoder(encoder_path)
         set_seed(settings.seed)
-        config, network, tokenizer = new_model(encoder_path, sorted(summary.labels), settings)
+        config, network, tokenizer = new_model(encoder.name, sorted(summary.labels), settings)
         packer = packer_of(config, tokenizer)
         dataset = _as_dataset(train_sentences, summary, packer, settings, say)
-        checkpoint = on_rank_zero(lambda: folder.open(_identity(dataset, dev_sentences, Path(encoder_path), settings)))
+        checkpoint = on_rank_zero(lambda: folder.open(_identity(dataset, dev_sentences, encoder.path, settings)))
         examples, model = _examples(dataset, settings), _loss(network, settings)
         # Searching for unused weights slows DistributedDataParallel down, so it is enabled only if there are any.
         arguments.ddp_find_unused_parameters = world_size() > 1 and _leaves_weights_out(model, examples)
@@ -125,6 +132,11 @@ def train(
                 seconds=seconds,
                 history=trainer.state.log_history,
                 facts=facts or {},
+                card_facts={
+                    "bundle_name": Path(output).absolute().name,
+                    **encoder_origin(encoder, facts or {}),
+                    **(card_facts or {}),
+                },
                 log=say,
             )
             folder.publish()

@@ -25,7 +25,9 @@ from spanmarker_core.architectures.registry import architecture_called, options_
 from spanmarker_core.bundle.config import WEIGHT_DTYPES
 from spanmarker_core.bundle.config_checks import MIN_WINDOW_TOKENS
 from spanmarker_core.errors import CoreError
+from spanmarker_core.shown import Panel, Shown
 from spanmarker_core.spans.decoding import DECODERS
+from spanmarker_core.text.versions import versioned
 from spanmarker_core.text.words import SPLITTERS
 from spanmarker_core.training.settings_checks import contradictions
 from spanmarker_core.windows.packer import CONTEXT_POLICIES, Context
@@ -36,18 +38,19 @@ PRECISIONS = ("float32", "bf16", "fp16")
 
 def _one_of(choices: Iterable[str]) -> AfterValidator:
     def check(value: str, info: ValidationInfo) -> str:
-        if value not in choices:
+        found = versioned(value, choices)
+        if found not in choices:
             raise _invalid(
                 CoreError("call.unknown_option", option=info.field_name, value=value, choices=", ".join(choices))
             )
-        return value
+        return found
 
     return AfterValidator(check)
 
 
 def _invalid(error: CoreError) -> PydanticCustomError:
     """Return a coded error as one that pydantic reports together with the others."""
-    return PydanticCustomError(error.code, str(error), error.values)
+    return PydanticCustomError(error.code, error.text, error.values)
 
 
 class PackingFields(BaseModel):
@@ -55,14 +58,22 @@ class PackingFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    entity_max_length: int = Field(8, ge=1, description="Maximum length of an entity, in words.")
-    max_tokens: int = Field(256, description="Maximum length of a window, in tokens.")
-    context: Annotated[str, _one_of(CONTEXT_POLICIES)] = Field("sentence", description="sentence, document or block.")
-    max_prev_context: int | None = Field(
+    entity_max_length: Annotated[int, Shown(Panel.MODEL, "WORDS")] = Field(
+        8, ge=1, description="Maximum length of an entity, in words."
+    )
+    max_tokens: Annotated[int, Shown(Panel.MODEL, "N")] = Field(
+        256, description="Maximum length of a window, in tokens."
+    )
+    context: Annotated[str, _one_of(CONTEXT_POLICIES), Shown(Panel.MODEL, "NAME")] = Field(
+        "sentence", description="sentence, document or block."
+    )
+    max_prev_context: Annotated[int | None, Shown(Panel.MODEL, "N")] = Field(
         None, ge=0, description="Maximum number of previous sentences.  [default: none]"
     )
-    max_next_context: int | None = Field(None, ge=0, description="Maximum number of next sentences.  [default: none]")
-    splitter: Annotated[str, _one_of(SPLITTERS)] = Field(
+    max_next_context: Annotated[int | None, Shown(Panel.MODEL, "N")] = Field(
+        None, ge=0, description="Maximum number of next sentences.  [default: none]"
+    )
+    splitter: Annotated[str, _one_of(SPLITTERS), Shown(Panel.MODEL, "NAME")] = Field(
         "words.v1", description="words.v1 or tokenizer.v1, for documents."
     )
 
@@ -86,68 +97,98 @@ class PackingFields(BaseModel):
 class TrainingFields(PackingFields):
     """All settings of a training run; `TrainingSettings` and the job of `spanmarker train` inherit them."""
 
-    decoder: Annotated[str, _one_of(DECODERS)] = Field(
+    decoder: Annotated[str, _one_of(DECODERS), Shown(Panel.MODEL, "NAME")] = Field(
         "flat.v1", description="flat.v1, nested.v1 or all.v1: whether entities may nest or cross."
     )
-    encoder_layers: int | None = Field(
+    encoder_layers: Annotated[int | None, Shown(Panel.MODEL, "N")] = Field(
         None, ge=1, description="Keep only the first N layers of the encoder.  [default: all]"
     )
-    architecture: str = Field(
+    architecture: Annotated[str, Shown(Panel.MODEL, "NAME")] = Field(
         "span_marker.v1", description="How spans are scored, see docs/explanation/architectures.md."
     )
-    options: dict[str, Any] = Field({}, description="NAME=VALUE, an option of the architecture. Can be repeated.")
+    options: Annotated[dict[str, Any], Shown(Panel.MODEL, "NAME=VALUE", "--option")] = Field(
+        {}, description="NAME=VALUE, an option of the architecture. Can be repeated."
+    )
     # Below these layers one start and one end marker per word represent all spans. The thesis pairs in all layers.
-    pair_layers: int | None = Field(
+    pair_layers: Annotated[int | None, Shown(Panel.SPEED, "N")] = Field(
         None, ge=0, description="Pair markers in the top N layers only, for speed.  [default: all]"
     )
-    gate: bool = Field(False, description="Also train a gate, for speed.")
+    gate: Annotated[bool, Shown(Panel.SPEED)] = Field(False, description="Also train a gate, for speed.")
     # SmartSpanner's gate learns first words only.
-    gate_ends: bool = Field(True, description="With a gate: also predict where entities end.")
+    gate_ends: Annotated[bool, Shown(Panel.MODEL)] = Field(
+        True, description="With a gate: also predict where entities end."
+    )
     # w of the loss w · gate + (1 - w) · spans: SmartSpanner, equation 7.
-    gate_weight: float = Field(0.2, gt=0, lt=1, description="Weight of the gate in the loss.")
+    gate_weight: Annotated[float, Shown(Panel.TRAINING, "WEIGHT")] = Field(
+        0.2, gt=0, lt=1, description="Weight of the gate in the loss."
+    )
     # sp of SmartSpanner, equation 8.
-    gate_share: float = Field(0.05, ge=0, le=1, description="With a gate: share of spans at other words to train on.")
+    gate_share: Annotated[float, Shown(Panel.TRAINING, "SHARE")] = Field(
+        0.05, ge=0, le=1, description="With a gate: share of spans at other words to train on."
+    )
     # Drawn in each epoch: BL-NER, equation 20, where it is 100.
-    negatives: int | None = Field(
+    negatives: Annotated[int | None, Shown(Panel.TRAINING, "N")] = Field(
         None, ge=1, description="Train on at most N non-entity spans per window.  [default: all]"
     )
     # Epsilon of Zhu and Li 2022; 0.1 in DSpERT.
-    boundary_smoothing: float = Field(
+    boundary_smoothing: Annotated[float, Shown(Panel.TRAINING, "SHARE")] = Field(
         0.0, ge=0, lt=1, description="Share of a label's probability moved to spans that differ by one word."
     )
     # Alpha of BL-NER, equation 19.
-    tag_weight: float = Field(0.1, gt=0, lt=1, description="Weight of a bundled tagging head in the loss.")
-    tune_threshold: bool = Field(False, description="Store the score threshold that is best on dev.")
-    learning_rate: float = Field(5e-5, gt=0, allow_inf_nan=False, description="Peak of the linear schedule.")
+    tag_weight: Annotated[float, Shown(Panel.TRAINING, "WEIGHT")] = Field(
+        0.1, gt=0, lt=1, description="Weight of a bundled tagging head in the loss."
+    )
+    tune_threshold: Annotated[bool, Shown(Panel.TRAINING)] = Field(
+        False, description="Store the score threshold that is best on dev."
+    )
+    learning_rate: Annotated[float, Shown(Panel.TRAINING, "RATE")] = Field(
+        5e-5, gt=0, allow_inf_nan=False, description="Peak of the linear schedule."
+    )
     # DSpERT, appendix C.
-    head_learning_rate: float | None = Field(
+    head_learning_rate: Annotated[float | None, Shown(Panel.TRAINING, "RATE")] = Field(
         None,
         gt=0,
         allow_inf_nan=False,
         description="Learning rate of weights that are not pretrained.  [default: --learning-rate]",
     )
-    weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW.")
-    warmup_share: float = Field(0.1, ge=0, lt=1, description="Share of the steps during which the learning rate rises.")
-    batch_size: int = Field(32, ge=1, description="Windows per step, over all processes.")
-    batch_tokens: int | None = Field(None, ge=1, description="Tokens per step, instead of --batch-size.")
+    weight_decay: Annotated[float, Shown(Panel.TRAINING, "DECAY")] = Field(
+        0.01, ge=0, description="Weight decay of AdamW."
+    )
+    warmup_share: Annotated[float, Shown(Panel.TRAINING, "SHARE")] = Field(
+        0.1, ge=0, lt=1, description="Share of the steps during which the learning rate rises."
+    )
+    batch_size: Annotated[int, Shown(Panel.TRAINING, "N")] = Field(
+        32, ge=1, description="Windows per step, over all processes."
+    )
+    batch_tokens: Annotated[int | None, Shown(Panel.TRAINING, "N")] = Field(
+        None, ge=1, description="Tokens per step, instead of --batch-size."
+    )
     # The steps stay the same.
-    accumulation: int = Field(1, ge=1, description="Parts per step and process, to save memory.")
+    accumulation: Annotated[int, Shown(Panel.SPEED, "N")] = Field(
+        1, ge=1, description="Parts per step and process, to save memory."
+    )
     # Mixed precision keeps weights and their sums in float32.
-    precision: Annotated[str, _one_of(PRECISIONS)] = Field("float32", description="float32, bf16 or fp16.")
-    gradient_checkpointing: bool = Field(
+    precision: Annotated[str, _one_of(PRECISIONS), Shown(Panel.SPEED, "NAME")] = Field(
+        "float32", description="float32, bf16 or fp16."
+    )
+    gradient_checkpointing: Annotated[bool, Shown(Panel.SPEED)] = Field(
         False, description="Recompute marker states in the backward pass, to save memory."
     )
-    epochs: int = Field(3, ge=1, description="Passes over the data.")
-    save_steps: int | None = Field(
+    epochs: Annotated[int, Shown(Panel.TRAINING, "N")] = Field(3, ge=1, description="Passes over the data.")
+    save_steps: Annotated[int | None, Shown(Panel.RELIABILITY, "N")] = Field(
         None, ge=1, description="Steps between checkpoints.  [default: at the end of each epoch]"
     )
-    report_to: list[str] = Field([], description="A logging integration, such as tensorboard. Can be repeated.")
+    report_to: Annotated[list[str], Shown(Panel.OBSERVABILITY, "NAME")] = Field(
+        [], description="A logging integration, such as tensorboard. Can be repeated."
+    )
     # On a CPU; and the number of threads must be the same too.
-    seed: int = Field(42, ge=0, description="Random seed; the same seed gives the same model.")
-    weight_dtype: Annotated[str, _one_of(WEIGHT_DTYPES)] = Field(
+    seed: Annotated[int, Shown(Panel.TRAINING, "N")] = Field(
+        42, ge=0, description="Random seed; the same seed gives the same model."
+    )
+    weight_dtype: Annotated[str, _one_of(WEIGHT_DTYPES), Shown(Panel.MODEL, "NAME")] = Field(
         "float32", description="Stored number format, float32 or float16."
     )
-    device: str = Field("auto", description="cpu, cuda or auto.")
+    device: Annotated[str, Shown(Panel.SPEED, "DEVICE")] = Field("auto", description="cpu, cuda or auto.")
 
     @field_validator("architecture")
     @classmethod

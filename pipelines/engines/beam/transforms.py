@@ -43,6 +43,7 @@ from pipelines.stages.split import split
 from pipelines.stages.tag import tag
 from schemas import SAMPLES
 from spanmarker_core.bundle.reader import read_info, read_packer
+from spanmarker_core.bundle.repositories import find_bundle, repository_of
 from spanmarker_core.default_model import bundled_model_path
 from spanmarker_core.errors import CodedError
 from spanmarker_core.inference.tagger import Tagger, load
@@ -112,12 +113,13 @@ class PackSamples(beam.PTransform):
     """Packs the sentences of a document into samples. Needs no GPU, and only the tokenizer of the model.
 
     Args:
-        model: folder of the bundle, available on every worker; None selects the bundled model.
+        model: folder of the bundle, available on every worker, or a repository of the hub, "owner/name" or
+            "owner/name@revision", of which every worker downloads the same commit; None selects the bundled model.
     """
 
     def __init__(self, model: str | None = None) -> None:
         super().__init__()
-        self.model = model
+        self.model = _pinned(model)
 
     def expand(self, sentences: beam.PCollection) -> beam.PCollection:
         """Apply the transform.
@@ -132,7 +134,8 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
     """Model handler for Beam's `RunInference`: takes documents and returns a `Tagged` for each.
 
     Args:
-        model: folder of the bundle, available on every worker; None selects the bundled model.
+        model: folder of the bundle, available on every worker, or a repository of the hub, "owner/name" or
+            "owner/name@revision", of which every worker downloads the same commit; None selects the bundled model.
         device: "cpu", "cuda", "cuda:1", … or "auto".
         dtype: number format of the model: "float32", "bfloat16" or "int8".
         gate: "auto", "on" or "off": whether only spans that pass the gate are scored.
@@ -160,7 +163,7 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
         batch_characters: int = BATCH_CHARACTERS,
     ) -> None:
         super().__init__()
-        self.model, self.device, self.dtype, self.gate = model, device, dtype, gate
+        self.model, self.device, self.dtype, self.gate = _pinned(model), device, dtype, gate
         self.language, self.decoder, self.threshold = normalise_language(language), decoder, threshold
         self.threads, self.batch_characters = threads, batch_characters
 
@@ -174,7 +177,7 @@ class SpanMarkerModelHandler(ModelHandler[tuple[str, str], Tagged, Tagger]):
             import torch
 
             torch.set_num_threads(self.threads)
-        return load(self.model or bundled_model_path(), self.device, self.dtype, self.gate)
+        return load(self.model, self.device, self.dtype, self.gate)
 
     def run_inference(
         self, batch: Sequence[Any], model: Tagger, inference_args: dict[str, Any] | None = None
@@ -285,7 +288,8 @@ class TagSamples(beam.PTransform):
     """Tags the samples of a document and returns a `Tagged` with the rows that `spanmarker tag` would write.
 
     Args:
-        model: folder of the bundle, available on every worker; None selects the bundled model.
+        model: folder of the bundle, available on every worker, or a repository of the hub, "owner/name" or
+            "owner/name@revision", of which every worker downloads the same commit; None selects the bundled model.
         options: keyword arguments of `SpanMarkerModelHandler`.
     """
 
@@ -300,6 +304,11 @@ class TagSamples(beam.PTransform):
             samples: collection of the samples of documents.
         """
         return samples | RunInference(self.handler)
+
+
+def _pinned(model: str | None) -> str | None:
+    """Return the name of a model with the commit in place of a branch or tag; a folder may exist on workers only."""
+    return model if model is None or repository_of(model) is None else find_bundle(model).name
 
 
 def _sentences(document: tuple[str, Any], language: str) -> tuple[str, Part]:
@@ -330,8 +339,9 @@ def _samples(sentences: tuple[str, Part], model: str | None) -> tuple[str, Part]
 @lru_cache(maxsize=4)
 def _packer(model: str | None) -> tuple[Packer, Context]:
     """Return the packer of a bundle, read once per process."""
-    config = read_info(model or bundled_model_path()).config
-    return read_packer(model or bundled_model_path(), config), config.context
+    path = bundled_model_path() if model is None else find_bundle(model).path
+    config = read_info(path).config
+    return read_packer(path, config), config.context
 
 
 def _with_id(samples: pa.RecordBatch, document_id: str) -> pa.RecordBatch:

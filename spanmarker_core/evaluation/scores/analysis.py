@@ -1,6 +1,7 @@
 """Content of an evaluation report, accumulated sentence by sentence.
 
-Memory grows with the number of labels and, if training data are given, with their number of distinct surface forms.
+Memory grows with the number of labels, by 24 bytes per document and, if training data are given, with their number of
+distinct surface forms.
 """
 
 import json
@@ -28,6 +29,7 @@ from spanmarker_core.evaluation.scores.attributes import ATTRIBUTES, BUCKETS, SE
 from spanmarker_core.evaluation.scores.examples import ErrorExamples, Marked, in_context
 from spanmarker_core.evaluation.scores.metrics import EvaluationResult, Scores, SpanScorer
 from spanmarker_core.evaluation.scores.overlaps import overlapping, surface
+from spanmarker_core.evaluation.scores.significance import DocumentCounts
 from spanmarker_core.evaluation.scores.structure import STRUCTURES, structures
 from spanmarker_core.spans.decoding import Threshold
 
@@ -73,6 +75,7 @@ class Analysis:
         self.setting = setting
         self.training = training
         self._scorer = SpanScorer(setting.entity_max_length, setting.labels)
+        self._documents = DocumentCounts()
         self._as_tags = SpanScorer()
         self._left_out = {"gold": 0, "predicted": 0}
         self._semeval = matching.SemEval()
@@ -105,6 +108,7 @@ class Analysis:
         found = set(predictions)
         self._count(sentence, gold)
         self._scorer.add(gold, found)
+        self._documents.add(sentence.document_id, gold, found)
         missed, false = errors.error_kinds(gold, found)
         self._errors.add(missed, false)
         self._confusion.add(gold, found)
@@ -117,8 +121,12 @@ class Analysis:
         self._offer(sentence, gold & found, missed, false, predictions)
 
     def result(self) -> EvaluationResult:
-        """Return the scores."""
+        """Return the scores, without the interval of F1."""
         return self._scorer.result()
+
+    def f1_interval(self) -> tuple[float, float] | None:
+        """Return the 95 % interval of micro F1 over documents; None for fewer than two documents."""
+        return self._documents.f1_interval()
 
     def to_json(self) -> dict[str, Any]:
         """Return everything except the scores as JSON values; shares are from 0 to 1, not rounded."""

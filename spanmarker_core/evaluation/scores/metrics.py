@@ -60,6 +60,8 @@ class EvaluationResult:
         flat_ceiling: upper bound of the recall of any decoder without overlaps: the share of gold entities in the
             largest set of reachable ones that do not overlap. Equals `micro.ceiling` if gold is flat.
         sentences: number of sentences.
+        f1_interval: bounds of the 95 % bootstrap interval of micro F1 over documents; None if it was not computed, or
+            if there are fewer than two documents.
     """
 
     micro: Scores
@@ -67,6 +69,7 @@ class EvaluationResult:
     per_label: dict[str, Scores]
     flat_ceiling: float
     sentences: int
+    f1_interval: tuple[float, float] | None = None
 
 
 class SpanScorer:

@@ -10,13 +10,16 @@ and 26.7.4 (Student's t for integer degrees of freedom).
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 #: Number of weights of a block of resamples that are held in memory at once.
 _BLOCK = 4_000_000
+#: Bootstrap samples for the interval of one F1: their 2.5 % and 97.5 % quantiles vary by about 0.05 standard errors.
+_INTERVAL_RESAMPLES = 2_000
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,53 @@ def micro_f1(counts: np.ndarray) -> np.ndarray:
     """
     whole = counts[..., 0] + counts[..., 1]
     return np.divide(2 * counts[..., 2], whole, out=np.zeros(whole.shape), where=whole > 0)
+
+
+class DocumentCounts:
+    """Counts of entities by document, for the interval of a system's F1; memory grows by 24 bytes per document.
+
+    >>> counts = DocumentCounts()
+    >>> for document, predicted in (("a", {1}), ("b", {1, 2}), ("b", set())):
+    ...     counts.add(document, {1}, predicted)
+    >>> counts.array().tolist(), counts.f1_interval()
+    ([[1, 1, 1], [2, 2, 1]], (0.5, 1.0))
+    """
+
+    def __init__(self) -> None:
+        self._counts = array("q")
+        self._document: object = None
+
+    def add(self, document: object, gold: Collection[object], predicted: Collection[object]) -> None:
+        """Add a sentence; the sentences of a document must follow each other.
+
+        Args:
+            document: id of its document.
+            gold: its gold entities, each once.
+            predicted: its predictions, each once.
+        """
+        if not self._counts or document != self._document:
+            self._document = document
+            self._counts.extend((0, 0, 0))
+        for place, count in ((-3, len(gold)), (-2, len(predicted)), (-1, len(set(gold).intersection(predicted)))):
+            self._counts[place] += count
+
+    def array(self) -> np.ndarray:
+        """Return the numbers of gold, predicted and correct entities, int64 [n_documents, 3]."""
+        return np.array(self._counts, np.int64).reshape(-1, 3)
+
+    def f1_interval(self) -> tuple[float, float] | None:
+        """Return the 95 % interval of micro F1 over documents; None for fewer than two documents.
+
+        The bootstrap is that of `over_documents`, for one system: documents are drawn with replacement, always in the
+        same way, and the interval holds the middle 95 % of the samples' F1.
+        """
+        counts = self.array()
+        if len(counts) < 2:
+            return None
+        flat = counts.astype(np.float64)
+        f1 = np.concatenate([micro_f1(sums) for sums in _resampled(flat, _INTERVAL_RESAMPLES, seed=0)])
+        low, high = np.quantile(f1, (0.025, 0.975))
+        return float(low), float(high)
 
 
 def over_documents(first: np.ndarray, second: np.ndarray, *, resamples: int = 10_000, seed: int = 0) -> Difference:

@@ -6,14 +6,18 @@ import shutil
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from pipelines.commands.scores import print_scores
 from pipelines.report.printed import print_markdown
 from spanmarker_core.bundle.files import POINTER_PROBLEM
 from spanmarker_core.errors import CoreWarning
+from spanmarker_core.evaluation.scores.metrics import SpanScorer
+from spanmarker_core.text.tag_schemes import Span
 from tests.support.jobs import spanmarker
 
 GOLDEN = Path(__file__).parents[2] / "parity" / "golden"
@@ -93,11 +97,46 @@ def test_tables_on_the_console_cut_no_label(tiny_bundle, tmp_path, columns):
     assert labels[0] in "".join(line.strip() for line in first)
 
 
+def printed(result, width) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    print_scores(console, result, {"model": "bundle", "unknown_labels": "a"})
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_scores_on_a_narrow_screen_are_whole_and_end_with_f1():
+    labels = ["location-road/railway/highway/transit", "organization-government/governmentagency", "person"]
+    scorer = SpanScorer(entity_max_length=2)
+    scorer.add([Span(i, i + 1, label) for i, label in enumerate(labels)], [Span(0, 1, labels[0])])
+    result = replace(scorer.result(), f1_interval=(0.25, 0.75))
+    lines = printed(result, 80)
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "F1 50.0% (95% interval 25.0% to 75.0%)"
+    narrow = printed(result, 32)
+    assert max(map(len, narrow)) <= 32
+    assert labels[0] in "".join(line.split(" ")[0] for line in narrow)
+    assert ["in", "%", "F1"] in [line.split() for line in narrow]
+    for label in labels[:2]:
+        assert label in "".join(line.split(" ")[0] for line in lines)
+    (row,) = (line.split() for line in lines if line.startswith(labels[0]))
+    assert row[1:] == ["100.0", "100.0", "100.0", "1", "1"]
+    heads = ["in", "%", "precision", "recall", "F1", "gold", "predicted"]
+    assert heads in [line.split() for line in lines]
+    scorer.add([Span(0, 3, "person")], [])  # too long for the model
+    assert [*heads[:4], "ceiling", *heads[4:]] in [line.split() for line in printed(scorer.result(), 80)]
+    assert printed(scorer.result(), 80)[-1] == "F1 40.0%"
+
+
+def test_a_label_turns_no_text_around_on_the_console():
+    scorer = SpanScorer()
+    scorer.add([Span(0, 1, "a\u202eb\x1b[31m[red]")], [])
+    assert any(line.startswith("a\ufffdb\ufffd[31m[red]") for line in printed(scorer.result(), 100))
+
+
 def test_evaluate_says_at_once_that_it_cannot_write(tiny_bundle, data, tmp_path):
     other = tmp_path / "other.jsonl"
     other.write_text("{}")
     done = spanmarker("evaluate", "--model", tiny_bundle, "--data", data, "--report", other)
-    assert done.returncode == 3
+    assert done.returncode == 1
     assert done.stderr.startswith("spanmarker: [output.not_writable]")
     assert other.read_text(encoding="utf-8") == "{}"
 
@@ -132,8 +171,9 @@ def test_import_checkpoint(tmp_path):
 
 
 def test_import_checkpoint_of_what_is_not_on_this_machine(tmp_path):
-    done = spanmarker("import-checkpoint", "owner/name", tmp_path / "bundle")
-    assert (done.returncode, done.stderr.split("]")[0]) == (1, "spanmarker: [checkpoint.not_found")
+    for name, code in (("name", "checkpoint.not_found"), ("owner/name", "hub.not_cached")):
+        done = spanmarker("import-checkpoint", name, tmp_path / "bundle")
+        assert (done.returncode, done.stderr.split("]")[0]) == (1, f"spanmarker: [{code}")
     assert not (tmp_path / "bundle").exists()
 
 
@@ -159,7 +199,7 @@ def test_train_reports_every_error_of_its_job(tmp_path):
     done = spanmarker("train", "--train", "x", "--epochs", 0, "--context", "corpus", "--output", tmp_path / "b")
     assert done.returncode == 1
     for name in ("dev", "encoder", "epochs", "context"):
-        assert f"  --{name}: " in done.stderr
+        assert f"  --{name}" in done.stderr
     assert "Traceback" not in done.stderr
 
 

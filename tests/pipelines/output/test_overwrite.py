@@ -213,6 +213,18 @@ def test_reports_replace_reports_and_nothing_else(place, command):
             assert refused(place, partial(call, folder), "--report") == "output.is_input"
 
 
+@pytest.mark.parametrize("command", REPORTS)
+def test_a_report_is_not_put_among_other_files(place, command):
+    evaluated(place)
+    write_jsonl(place / "lake" / "part-1.jsonl", [SENTENCE])
+    call = partial(run, command, *REPORTS[command][1], "--report")
+    assert refused(place, partial(call, place / "lake"), "--report") == "output.not_for_reports"
+    (place / "reports").mkdir()
+    for _ in range(2):
+        for each, (_, arguments) in REPORTS.items():
+            run(each, *arguments, "--report", place / "reports")
+
+
 def test_a_report_replaces_no_data(place):
     write_jsonl(place / "here" / "evaluation.json", [SENTENCE])
     os.symlink("evaluation.json", place / "here" / "data.jsonl")

@@ -376,7 +376,7 @@ def test_plan_round_trip_and_no_plan_of_a_faulty_job(tmp_path):
 
     def faulty():
         yield replace(found[0], name="other")
-        raise PipelineError("input.no_match", patterns="x")
+        raise PipelineError("input.no_match", patterns="x", suggestion="")
 
     with pytest.raises(PipelineError):
         save_plan(path, faulty(), {"model": "m"})

@@ -271,7 +271,7 @@ def test_an_unreadable_input_is_not_called_an_unwritable_output(monkeypatch, tmp
         assert f"[{code}]" in capsys.readouterr().err
 
     def fail(path):
-        raise PermissionError(13, "no", path)
+        raise OSError(5, "no", path)
 
     monkeypatch.setattr("pipelines.stages.read_annotated.open_input", fail)
     assert run(monkeypatch, "convert", source, "--to", "jsonl", "--output", tmp_path / "out.jsonl") == 3

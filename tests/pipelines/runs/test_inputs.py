@@ -38,7 +38,7 @@ def test_words_that_are_no_files_are_named(tmp_path, command, tiny_bundle):
     words = [*command, option, path, "stray", tmp_path / "none*", "--output", tmp_path / "out", "--model", tiny_bundle]
     done = spanmarker(*words)
     assert done.returncode == 1
-    assert f"[job.stray_words] these words are neither options nor files: stray {tmp_path}/none*." in done.stderr
+    assert f"[job.stray_words] no file or folder matches stray {tmp_path}/none*." in done.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -47,7 +47,7 @@ def test_words_after_two_dashes_are_options_of_beam(tmp_path, tiny_bundle):
     done = tagged("--input", path, path, "--output", tmp_path / "out", "--model", tiny_bundle, "--", "--runner=X")
     assert done.returncode == 1
     assert "[job.invalid]" in done.stderr
-    assert "beam_options applies to engine 'beam'" in done.stderr
+    assert "only for --engine beam" in done.stderr
 
 
 def piped(content, out, model, *more, name="-"):

@@ -95,5 +95,5 @@ def test_a_log_that_can_not_be_written_is_found_out_first(tmp_path, path):
 def test_a_full_disk_does_not_hide_why_a_run_failed():
     with pytest.raises(PipelineError, match=r"output.busy"), JsonLog("/dev/full"):
         raise PipelineError("output.busy", path="x", holder="y")
-    with pytest.raises(PipelineError, match=r"output.not_writable.*No space left"), JsonLog("/dev/full") as log:
+    with pytest.raises(PipelineError, match=r"output.not_writable.*no space left"), JsonLog("/dev/full") as log:
         log.event("run.started")

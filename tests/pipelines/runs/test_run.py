@@ -50,7 +50,7 @@ def test_decoder_and_threshold_reach_the_rows(corpus, tmp_path, tiny_bundle):
     found = rows(tmp_path / "out", "annotations")
     assert found
     assert min(row["score"] for row in found) >= 0.5
-    with pytest.raises(CoreError, match=r"call.unknown_option"):
+    with pytest.raises(ValueError, match=r"not one of flat\.v1, nested\.v1, all\.v1"):
         tag([corpus / "*"], tmp_path / "other", tiny_bundle, decoder="best.v1")
     assert rows(tmp_path / "other", "documents") == []
 

@@ -264,6 +264,8 @@ def spanmarker_problems(
         return [], None
     options = {name: list(value) if isinstance(value, tuple) else value for name, value in context.params.items()}
     path, options["beam_options"] = options.pop("job"), words_after(context)
+    for name in ("text", "dry_run"):  # not of a job
+        options.pop(name, None)
     try:
         if path is None or files is None:
             return [], read_job(JOBS[arguments[0]], path and str(ROOT / path), options)

@@ -77,9 +77,9 @@ def test_a_job_with_a_key_that_does_not_exist_is_seen(tmp_path):
         (["tag", "--input", "a", "--output", "b", "--runner=FlinkRunner"], "No such option"),
         (
             ["tag", "--input", "a", "--output", "b", "--", "--runner=FlinkRunner"],
-            "beam_options applies to engine 'beam'",
+            "only for --engine beam",
         ),
-        (["tag", "--input", "a", "--samples", "b", "--output", "c"], "--samples"),
+        (["tag", "--input", "a", "--samples", "b", "--output", "c"], "it replaces --input"),
         (["tag", "--job", "infra/none.toml"], "[job.unreadable]"),
         (["status"], ""),
         (["gate", "fitt", "x"], "no command 'fitt'"),

@@ -1,7 +1,7 @@
 """A small HTTP server that answers the calls of the Hugging Face Hub's API that bundles need, repositories in memory.
 
-It speaks to the real `huggingface_hub` client: making a repository, uploading (small files in the commit, weights
-through Git LFS), telling of a revision, giving files.
+It speaks to the real `huggingface_hub` client: making a repository or a branch, uploading (small files in the commit,
+weights through Git LFS), telling of a revision, giving files.
 """
 
 import base64
@@ -18,20 +18,24 @@ TOKEN = "hf_test"
 
 
 class Hub(ThreadingHTTPServer):
-    """Attributes: `commits`, of each repository: name of a commit or branch -> path -> content; `asked`, all calls."""
+    """Attributes: `commits`, of each repository: name of a commit or branch -> path -> content; `asked`, all calls;
+    `private`, repositories made so; `messages` of commits."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.commits: dict[str, dict[str, dict[str, bytes]]] = {}
         self.large: dict[str, bytes] = {}
         self.asked: list[str] = []
+        self.private: set[str] = set()
+        self.messages: list[str] = []
         self.url = f"http://127.0.0.1:{self.server_port}"
 
-    def commit(self, repository: str, changed: dict[str, bytes]) -> str:
-        files = self.commits.setdefault(repository, {}).get("main", {}) | changed
+    def commit(self, repository: str, changed: dict[str, bytes], branch: str = "main") -> str:
+        commits = self.commits.setdefault(repository, {})
+        files = commits.get(branch, commits.get("main", {})) | changed
         parts = [f"{path} {hashlib.sha256(content).hexdigest()}" for path, content in sorted(files.items())]
         name = hashlib.sha1("\n".join(parts).encode()).hexdigest()
-        self.commits[repository] |= {name: files, "main": files}
+        commits |= {name: files, branch: files}
         return name
 
 
@@ -77,10 +81,17 @@ class _Handler(BaseHTTPRequestHandler):
             name = "/".join(filter(None, (values.get("organization"), values["name"])))
             new = name not in self.server.commits
             self.server.commits.setdefault(name, {})
+            if values.get("private") or values.get("visibility") == "private":
+                self.server.private.add(name)
             return self.answer({"url": f"{self.server.url}/{name}", "id": name}, 200 if new else 409)
+        if found := re.fullmatch(r"/api/models/(.+)/branch/([^/]+)", path):
+            commits = self.server.commits[found[1]]
+            new = found[2] not in commits
+            commits.setdefault(found[2], commits.get("main", {}))
+            return self.answer({}, 200 if new else 409)
         if path == "/api/validate-yaml":
             return self.answer({"errors": [], "warnings": []})
-        if found := re.fullmatch(r"/api/models/(.+)/preupload/main", path):
+        if found := re.fullmatch(r"/api/models/(.+)/preupload/[^/]+", path):
             modes = [
                 {
                     "path": file["path"],
@@ -96,15 +107,17 @@ class _Handler(BaseHTTPRequestHandler):
                 for one in json.loads(body)["objects"]
             ]
             return self.answer({"transfer": "basic", "objects": objects})
-        if found := re.fullmatch(r"/api/models/(.+)/commit/main", path):
+        if found := re.fullmatch(r"/api/models/(.+)/commit/([^/]+)", path):
             files = {}
             for line in map(json.loads, body.splitlines()):
                 value = line["value"]
-                if line["key"] == "file":
+                if line["key"] == "header":
+                    self.server.messages.append(value["summary"])
+                elif line["key"] == "file":
                     files[value["path"]] = base64.b64decode(value["content"])
                 elif line["key"] == "lfsFile":
                     files[value["path"]] = self.server.large[value["oid"]]
-            name = self.server.commit(found[1], files)
+            name = self.server.commit(found[1], files, found[2])
             return self.answer(
                 {"success": True, "commitOid": name, "commitUrl": f"{self.server.url}/{found[1]}/commit/{name}"}
             )
@@ -130,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
             siblings = [{"rfilename": path} for path in files]
             return self.answer({"id": name, "sha": self.sha(name, revision), "siblings": siblings})
         if found := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
-            content = self.server.commits[found[1]][found[2]].get(found[3])
+            content = self.server.commits.get(found[1], {}).get(found[2], {}).get(found[3])
             if content is None:
                 return self.answer(b"", 404, X_Error_Code="EntryNotFound", X_Repo_Commit=self.sha(found[1], found[2]))
             etag = hashlib.sha256(content).hexdigest()
@@ -141,4 +154,4 @@ class _Handler(BaseHTTPRequestHandler):
 
     def sha(self, repository: str, revision: str) -> str:
         commits = self.server.commits[repository]
-        return next(name for name, files in commits.items() if files is commits[revision] and name != "main")
+        return next(name for name, files in commits.items() if files is commits[revision] and len(name) == 40)

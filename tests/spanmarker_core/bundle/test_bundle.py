@@ -15,7 +15,7 @@ from spanmarker_core.bundle.files import POINTER_PROBLEM
 from spanmarker_core.bundle.reader import read_info, write_digests
 from spanmarker_core.bundle.writer import encoder_facts, save_bundle
 from spanmarker_core.errors import CoreError
-from spanmarker_core.inference.loading import build_network
+from spanmarker_core.inference.loading import build_network, choose_device
 from spanmarker_core.models.attention import ATTENTION
 from tests.support.damage import edit, weights_are
 from tests.support.tiny import FAMILIES, tiny_bundle, tiny_model
@@ -300,8 +300,24 @@ def test_tokenizer_of_another_model(copy):
 def test_absent_device(tiny_bundle):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(CoreError, match=r"device\.not_available"):
+    with pytest.raises(CoreError, match=r"device\.(cpu_build|no_gpu)"):
         load(tiny_bundle, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("built", "count", "device", "code"),
+    [
+        (False, 0, "cuda", "device.cpu_build"),
+        (True, 0, "cuda", "device.no_gpu"),
+        (True, 1, "cuda:1", "device.no_gpu"),
+    ],
+)
+def test_a_missing_gpu_and_a_build_without_gpus_are_told_apart(monkeypatch, built, count, device, code):
+    monkeypatch.setattr(torch.version, "cuda", "12.8" if built else None)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with pytest.raises(CoreError) as caught:
+        choose_device(device)
+    assert (caught.value.code, caught.value.values["device"]) == (code, device)
 
 
 @pytest.mark.parametrize("device", ["gpu", "GPU", "CPU", "tpu", "auto ", "", "cuda:x", "cpu,cuda"])

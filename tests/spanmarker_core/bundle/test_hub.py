@@ -12,10 +12,11 @@ import pytest
 from huggingface_hub import close_session, constants
 
 from spanmarker_core import Tagger, load
-from spanmarker_core.bundle.hub import FILES
 from spanmarker_core.bundle.reader import read_info
+from spanmarker_core.bundle.repositories import BUNDLE_FILES as FILES
+from spanmarker_core.bundle.repositories import find_bundle, find_encoder
 from spanmarker_core.errors import CoreError
-from tests.services.servers import hub
+from tests.services.servers import hub as hubs
 
 WORDS = [["Barack", "Obama", "flew", "to", "Paris"]]
 
@@ -35,10 +36,6 @@ def test_a_folder_is_loaded_with_its_options(tiny_bundle, tiny):
 @pytest.mark.parametrize("name", ["nowhere", "../nowhere", "/no/where", "a/b/c", "https://hub/a/b"])
 def test_what_is_no_folder_and_no_repository(name):
     assert code_of(lambda: Tagger.from_pretrained(name)) == "hub.not_found"
-
-
-def test_a_repository_needs_its_revision():
-    assert code_of(lambda: Tagger.from_pretrained("owner/name")) == "hub.no_revision"
 
 
 def test_a_copy_is_the_same_in_every_byte(tiny_bundle, tmp_path):
@@ -77,53 +74,95 @@ def test_a_model_that_was_never_stored(tiny):
     assert code_of(lambda: made.push_to_hub("owner/name")) == "hub.not_stored"
 
 
-@pytest.fixture
-def server(monkeypatch, tmp_path):
-    """A small hub, to which this process's client goes."""
-    with hub.running() as running:
-        for name, value in {
-            "ENDPOINT": running.url,
-            "HUGGINGFACE_CO_URL_TEMPLATE": f"{running.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
-            "HF_HUB_CACHE": str(tmp_path / "cache"),
-            "HF_HUB_DISABLE_XET": True,
-            "HF_HUB_OFFLINE": False,
-        }.items():
-            monkeypatch.setattr(constants, name, value)
-        monkeypatch.setenv("no_proxy", "*")
-        close_session()  # It may remember that this process is offline.
-        yield running
-        close_session()
-
-
-def test_pushed_and_loaded_again(tiny_bundle, tiny, server):
+def test_pushed_and_loaded_again(tiny_bundle, tiny, hub):
     others = {"pytorch_model.bin": b"pickle", "code.py": b"raise"}
-    server.commit("owner/old", others)
-    commit = tiny.push_to_hub("owner/old", token=hub.TOKEN)
+    hub.commit("owner/old", others)
+    commit = tiny.push_to_hub("owner/old", token=hubs.TOKEN)
     bundle = {name: (tiny_bundle / name).read_bytes() for name in FILES if (tiny_bundle / name).is_file()}
-    assert server.commits["owner/old"][commit] == bundle | others
-    server.asked.clear()
+    assert hub.commits["owner/old"][commit] == bundle | others
+    hub.asked.clear()
     loaded = Tagger.from_pretrained("owner/old", revision=commit).bundle
     assert loaded.digest == read_info(tiny_bundle).digest
     assert sorted(path.name for path in loaded.path.iterdir()) == sorted(bundle)
-    assert not [call for call in server.asked if call.endswith((".bin", ".py"))]
-    server.asked.clear()
+    assert not [call for call in hub.asked if call.endswith((".bin", ".py"))]
+    hub.asked.clear()
     again = Tagger.from_pretrained("owner/old", revision=commit, local_files_only=True).bundle
-    assert (again.path, server.asked) == (loaded.path, [])
+    assert (again.path, hub.asked) == (loaded.path, [])
 
 
-def test_what_the_hub_refuses(tiny_bundle, tiny, server):
+def test_what_the_hub_refuses(tiny_bundle, tiny, hub):
     damaged = {name: (tiny_bundle / name).read_bytes() for name in FILES if (tiny_bundle / name).is_file()}
     damaged["config.json"] += b" "
-    server.commit("owner/other", {"config.json": b"{}"})
-    server.commit("owner/damaged", damaged)
+    hub.commit("owner/other", {"config.json": b"{}"})
+    hub.commit("owner/damaged", damaged)
     assert code_of(lambda: tiny.push_to_hub("owner/refused", token="hf_wrong")) == "hub.failed"
-    assert "owner/refused" not in server.commits
+    assert "owner/refused" not in hub.commits
     for name, code in (
-        ("none", "hub.failed"),
+        ("none", "hub.no_repository"),
         ("other", "hub.not_a_bundle"),
         ("damaged", "bundle.digest_mismatch"),
     ):
         assert code_of(partial(Tagger.from_pretrained, f"owner/{name}", revision="main")) == code
+
+
+def bundle_of(folder) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
+
+
+def test_a_name_stands_for_the_main_branch_or_its_revision(tiny_bundle, hub):
+    first = hub.commit("owner/name", bundle_of(tiny_bundle))
+    hub.commit("owner/name", {"README.md": b"new"}, branch="next")
+    second = hub.commit("owner/name", {"README.md": b"newer"})
+    for name, revision, commit in (
+        ("owner/name", None, second),
+        (f"owner/name@{first}", None, first),
+        ("owner/name", first, first),
+        (f"owner/name@{first}", first, first),
+    ):
+        found = find_bundle(name, revision)
+        assert (found.name, found.repository, found.commit) == (f"owner/name@{commit}", "owner/name", commit)
+    assert (find_bundle("owner/name@next").path / "README.md").read_bytes() == b"new"
+    assert load("owner/name").bundle.path == find_bundle("owner/name").path
+    assert code_of(lambda: find_bundle("owner/name@next", "main")) == "hub.two_revisions"
+    assert code_of(lambda: find_bundle("owner/name@nowhere")) == "hub.no_revision"
+    assert code_of(lambda: find_encoder("owner/none")) == "hub.no_repository"
+
+
+def test_a_folder_takes_precedence(tiny_bundle, hub, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "owner").mkdir()
+    shutil.copytree(tiny_bundle, tmp_path / "owner" / "name")
+    found = find_bundle("owner/name")
+    assert (str(found.path), found.name, found.commit) == ("owner/name", "owner/name", None)
+    assert hub.asked == []
+
+
+def test_without_the_hub_the_cache_is_used_or_named(tiny_bundle, hub, monkeypatch):
+    commit = hub.commit("owner/name", bundle_of(tiny_bundle))
+    hub.commit("owner/encoder", {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b""})
+    hub.commit("owner/other", {})
+    find_bundle("owner/name")
+    find_encoder("owner/encoder", weights=False)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    hub.asked.clear()
+    assert find_bundle("owner/name").commit == find_bundle(f"owner/name@{commit}").commit == commit
+    assert code_of(lambda: find_bundle("owner/other")) == "hub.not_cached"
+    assert code_of(lambda: find_encoder("owner/encoder")) == "hub.not_cached"  # the weights are missing
+    assert hub.asked == []
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    hub.shutdown()
+    hub.server_close()
+    close_session()  # which keeps a connection
+    assert find_bundle(f"owner/name@{commit}").commit == commit
+    assert code_of(lambda: find_bundle("owner/other")) == "hub.not_reached"
+
+
+def test_a_push_goes_to_its_branch(tiny_bundle, tiny, hub):
+    hub.commit("owner/name", {"README.md": b"main"})
+    for _ in range(2):
+        commit = tiny.push_to_hub("owner/name", revision="trial", token=hubs.TOKEN)
+    assert hub.commits["owner/name"]["trial"] == hub.commits["owner/name"][commit] == bundle_of(tiny_bundle)
+    assert hub.commits["owner/name"]["main"] == {"README.md": b"main"}
 
 
 _RUN = """
@@ -164,10 +203,10 @@ def test_pushed_and_loaded_again_in_processes(tiny_bundle, tmp_path):
     bundle = {name: (tiny_bundle / name).read_bytes() for name in FILES if (tiny_bundle / name).is_file()}
     # A repository may hold anything; only a bundle's files are taken.
     others = {"pytorch_model.bin": b"pickle", "code.py": b"raise", "deep/config.json": b"{}"}
-    with hub.running() as server:
+    with hubs.running() as server:
         server.commit("owner/old", others)
         new, old = run(
-            [("push", str(tiny_bundle), name, hub.TOKEN) for name in ("owner/new", "owner/old")], server, tmp_path
+            [("push", str(tiny_bundle), name, hubs.TOKEN) for name in ("owner/new", "owner/old")], server, tmp_path
         )
         assert server.commits["owner/new"][new] == bundle
         assert server.commits["owner/old"][old] == bundle | others
@@ -179,11 +218,11 @@ def test_pushed_and_loaded_again_in_processes(tiny_bundle, tmp_path):
         )
         assert loaded == branch == [digest, sorted(bundle)]
         assert not [call for call in server.asked if call.endswith((".bin", ".py", "deep/config.json"))]
-        assert none.startswith("[hub.failed] ")
+        assert none.startswith("[hub.no_repository] ")
         assert " owner/none " in none
         server.asked.clear()
         steps = [("load", "", "owner/old", old), ("load", "", "owner/none", "main")]
         cached, none = run(steps, server, tmp_path, HF_HUB_OFFLINE="1")
         assert cached == [digest, sorted(bundle)]
-        assert none.startswith("[hub.failed]")
+        assert none.startswith("[hub.not_cached]")
         assert server.asked == []

@@ -55,7 +55,7 @@ def test_what_ends_the_writing_leaves_nothing(tmp_path, monkeypatch, raised):
             save_bundle(output, config, network, tokenizer, "", files={"gate.svg": "<svg/>"})
     if expected is CoreError:
         assert caught.value.code == "bundle.output_not_writable"
-        assert "No space left" in str(caught.value)
+        assert "no space left" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
     assert save_bundle(output, config, network, tokenizer, "")
     with pytest.raises(CoreError, match=r"bundle\.output_exists"):

@@ -15,9 +15,11 @@ from markdown_it import MarkdownIt
 
 from pipelines.jobs.train import TrainJob
 from spanmarker_core.bundle.reader import CARD_FACTS, read_info
+from spanmarker_core.bundle.repositories import Found
 from spanmarker_core.card import card_files, model_card, read_card_facts, rewrite_card
 from spanmarker_core.card.facts import TEXTS, log_rows, scores_json
 from spanmarker_core.card.metadata import LICENCES
+from spanmarker_core.card.origin import encoder_origin
 from spanmarker_core.data import Sentence, Span
 from spanmarker_core.data.summary import SURFACE_CHARACTERS, summarise
 from spanmarker_core.errors import CoreError
@@ -36,6 +38,8 @@ SETTINGS = {
     "device": "cuda",
 }
 MEASURED = {"train_sentences": 3, "train_entities": 2, "steps": 9, "settings": SETTINGS}
+#: Facts that training and imports find out.
+ORIGIN = ("encoder_revision", "encoder_licence", "origin", "data_name", "bundle_name")
 CURVE = [{"threshold": t, "kept": 0.1 - t / 10, "recall_of_gold": 0.9 - t, "f1": 0.7} for t in (0.1, 0.3, 0.5)]
 CONFIG = tiny_model()[0]
 JOINT = {**GATE, "trained": "joint", "threshold": 0.3, "curve": CURVE}
@@ -55,7 +59,7 @@ def full_facts(word: str = "plain", label: str = "person", text: str = "text") -
     scores = scores_json(scorer.result())
     return {
         **MEASURED,
-        **dict.fromkeys(TEXTS, text),
+        **dict.fromkeys((*TEXTS, *ORIGIN), text),
         "data": data.to_json(),
         "scores": {"dev": scores, "test": scores},
         "log": [{"epoch": 1.0, "step": 5, "loss": 0.7, "precision": 0.5, "recall": 0.25, "f1": 0.3333}],
@@ -268,6 +272,75 @@ def test_the_licence_is_one_that_hubs_know(stated, licence, name):
     page = page_of(licence_id=stated)
     assert hub_problems(page) == []
     assert (ModelCard(page).data.license, ModelCard(page).data.license_name) == (licence, name)
+
+
+@pytest.mark.parametrize(
+    ("facts", "title"),
+    [
+        ({}, "Span-marker model"),
+        ({"bundle_name": "b1"}, "b1: span-marker model"),
+        ({"encoder_id": "owner/bert"}, "Span-marker with owner/bert"),
+        ({"bundle_name": "b1", "encoder_name": "bert", "data_name": "a.conll"}, "b1: span-marker with bert on a.conll"),
+        ({"bundle_name": "b1", "training_data": "Cities", "data_name": "a.conll"}, "b1: span-marker on Cities"),
+        ({"name": "My model", "bundle_name": "b1", "encoder_name": "bert"}, "My model"),
+    ],
+)
+def test_the_title_says_what_the_model_was_made_from(facts, title):
+    page = page_of(**facts, scores={"dev": full_facts()["scores"]["dev"]})
+    assert f"\n# {title}\n" in page
+    assert ModelCard(page).data.model_name == title
+
+
+def test_what_is_not_stated_names_its_options():
+    page = page_of(licence="My own", encoder_id="owner/bert")
+    (hint,) = (line for line in page.splitlines() if "`spanmarker card BUNDLE" in line)
+    assert re.findall(r"--\S+", hint) == ["--training-data", "--data-licence", "--language"]
+    assert "`spanmarker card BUNDLE" not in page_of(**full_facts())
+
+
+def test_the_licence_of_the_encoder_stands_in_for_one_that_is_not_stated():
+    page = page_of(encoder_licence="mit")
+    assert ModelCard(page).data.license == "mit"
+    assert "- **License:** not stated; that of the encoder is mit\n" in page
+    assert ModelCard(page_of(encoder_licence="mit", licence_id="apache-2.0")).data.license == "apache-2.0"
+    assert ModelCard(page_of(encoder_licence="mit", licence="My own")).data.license == "unknown"
+
+
+def written(folder: Path, **files: str) -> Found:
+    for name, text in files.items():
+        (folder / name.replace("_md", ".md").replace("_json", ".json")).write_text(text, encoding="utf-8")
+    return Found(folder, str(folder))
+
+
+APACHE = "\n                                 Apache License\n                           Version 2.0, January 2004\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "licence"),
+    [
+        ({"README_md": "---\nlicense: mit\n---\n", "LICENSE": APACHE}, "mit"),
+        ({"README_md": "---\nlicense: other\n---\n", "LICENSE": APACHE}, "apache-2.0"),
+        ({"README_md": "---\n[broken: {yaml\n---\n", "LICENSE": APACHE}, "apache-2.0"),
+        ({"README_md": "---\nlicense: {a: 1}\n---\n"}, None),
+        ({"LICENSE": "All rights reserved."}, None),
+        ({}, None),
+    ],
+)
+def test_the_licence_of_an_encoder_is_read_where_it_is_stated(tmp_path, files, licence):
+    assert encoder_origin(written(tmp_path, **files), {}).get("encoder_licence") == licence
+
+
+def test_an_encoder_is_called_by_its_repository_its_config_or_its_folder(tmp_path):
+    folder = written(tmp_path, config_json='{"_name_or_path": "/home/me/bert"}')
+    assert encoder_origin(folder, {}) == {"encoder_name": tmp_path.name}
+    assert encoder_origin(written(tmp_path, config_json='{"_name_or_path": "owner/bert"}'), {}) == {
+        "encoder_name": "owner/bert"
+    }
+    assert encoder_origin(folder, {"encoder_id": "owner/other"}) == {}
+    named = Found(tmp_path, "owner/bert@abc", "owner/bert", "abc")
+    assert encoder_origin(named, {}) == {"encoder_id": "owner/bert", "encoder_revision": "abc"}
+    assert encoder_origin(named, {"encoder_name": "BERT"}) == {"encoder_id": "owner/bert", "encoder_revision": "abc"}
+    assert encoder_origin(named, {"encoder_id": "owner/other"}) == {}
 
 
 @pytest.mark.parametrize("stated", ["a b", "a/b/c", "-a", "a--b", "x" * 200, "", 3, None])

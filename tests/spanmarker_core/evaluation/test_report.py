@@ -75,5 +75,5 @@ def test_json():
     assert stored["micro"]["recall"] == 0.2
     assert stored["per_label"]["PER"]["support"] == 1
     assert stored["flat_ceiling"] == 0.6
-    names = "conventions facts flat_ceiling format_version macro micro per_label sentences"
+    names = "conventions f1_interval facts flat_ceiling format_version macro micro per_label sentences"
     assert sorted(stored) == names.split()

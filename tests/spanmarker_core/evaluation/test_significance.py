@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from spanmarker_core.evaluation.scores.significance import micro_f1, over_documents, over_seeds
+from spanmarker_core.evaluation.scores.significance import DocumentCounts, micro_f1, over_documents, over_seeds
 
 
 def system(generator, gold, share):
@@ -56,6 +56,38 @@ def test_the_interval_is_that_of_scipy():
     width = found.high - found.low
     assert found.low == pytest.approx(theirs.confidence_interval.low, abs=0.06 * width)
     assert found.high == pytest.approx(theirs.confidence_interval.high, abs=0.06 * width)
+
+
+def test_the_interval_of_one_f1_is_that_of_scipy():
+    random = np.random.default_rng(4)
+    counts = DocumentCounts()
+    for document in range(150):
+        gold = set(range(int(random.integers(0, 9))))
+        found = {each for each in gold if random.random() < 0.7} | set(range(100, 100 + int(random.integers(0, 4))))
+        for part in (0, 1):  # two sentences of one document
+            counts.add(document, {e for e in gold if e % 2 == part}, {e for e in found if e % 2 == part})
+    table = counts.array()
+    assert len(table) == 150
+    theirs = stats.bootstrap(
+        (np.arange(150),),
+        lambda documents: micro_f1(table[documents.astype(int)].sum(axis=0)),
+        n_resamples=4000,
+        method="percentile",
+        vectorized=False,
+        rng=5,
+    ).confidence_interval
+    width = theirs.high - theirs.low
+    assert counts.f1_interval() == pytest.approx((theirs.low, theirs.high), abs=0.06 * width)
+    low, high = counts.f1_interval()
+    assert low < micro_f1(table.sum(axis=0)) < high
+
+
+def test_one_document_has_no_interval_of_f1():
+    counts = DocumentCounts()
+    assert counts.f1_interval() is None
+    counts.add("a", {1}, {1})
+    counts.add("a", {2}, set())
+    assert (counts.array().tolist(), counts.f1_interval()) == ([[2, 1, 1]], None)
 
 
 @pytest.mark.slow

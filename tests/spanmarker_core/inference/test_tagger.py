@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanmarker_core import Entity, load
+from spanmarker_core.default_model import bundled_model_path
 from spanmarker_core.errors import CoreError
 from tests.support.tiny import FAMILIES, short_of_memory, tiny_bundle
 
@@ -113,7 +114,6 @@ def test_no_score_below_its_threshold(tiny):
 def test_coded_errors(tiny):
     for call, code in [
         (lambda: tiny.tag_text([1]), "call.not_text"),
-        (lambda: tiny.tag_text("one text"), "call.not_a_list"),
         (lambda: tiny.tag_text([], language=None), "call.bad_language"),
         (lambda: tiny.tag_text(["a"], language="klingon"), "call.bad_language"),
         (lambda: tiny.tag_text(["a"], sentence_breaks="line"), "call.unknown_option"),
@@ -140,6 +140,25 @@ def test_coded_errors(tiny):
         assert caught.value.code == code
         again = pickle.loads(pickle.dumps(caught.value))  # errors cross processes
         assert (str(again), again.code, again.values) == (str(caught.value), code, caught.value.values)
+
+
+def test_one_text_has_one_list_of_entities(tiny):
+    text = "Barack Obama flew to Paris. He was in New York."
+    every = {"decoder": "all.v1", "threshold": 0}
+    assert tiny.tag_text(text, **every) == tiny.tag_text([text], **every)[0] != []
+    given = [(0, 12), (13, 27)]
+    assert tiny.tag_text(text, sentences=given, **every) == tiny.tag_text([text], sentences=[given], **every)[0]
+    assert tiny.tag_text("") == []
+
+
+def test_a_model_says_what_it_is(tiny, tiny_bundle):
+    assert tiny.labels == [label for label in tiny.config.labels if label != "O"]
+    for part in (tiny.config.architecture, f"{len(tiny.labels)} labels: {tiny.labels[0]}", "cpu", str(tiny_bundle)):
+        assert part in repr(tiny)
+
+
+def test_without_a_name_the_bundled_model_is_loaded():
+    assert load().bundle.path == bundled_model_path()
 
 
 def test_lines_are_sentences_of_their_own(tiny):

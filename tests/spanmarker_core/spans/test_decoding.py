@@ -118,10 +118,41 @@ def test_selection_without_and_with_thresholds():
     assert list(zip(rows.tolist(), labels.tolist(), strict=True)) == [(0, 2), (1, 2), (2, 2)]
 
 
-@pytest.mark.parametrize("threshold", [-0.1, 1.5, "high", True, {"X": 0.5}, {"A": 2}])
+def test_labels_with_and_without_a_threshold():
+    probabilities = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7], [0.2, 0.45, 0.35]], np.float32)
+    rows, labels = select_pairs(probabilities, 0, threshold_vector({"A": None, "B": 0.3}, ["O", "A", "B"]))
+    assert list(zip(rows.tolist(), labels.tolist(), strict=True)) == [(1, 1), (1, 2), (2, 2), (3, 1), (3, 2)]
+    chosen = np.array([1, 2, 2, 1])  # by the model itself
+    rows, labels = select_pairs(probabilities, 0, threshold_vector({"A": None, "B": 0.5}, ["O", "A", "B"]), chosen)
+    assert list(zip(rows.tolist(), labels.tolist(), strict=True)) == [(0, 1), (2, 2), (3, 1)]
+
+
+def test_a_label_that_the_model_lacks_is_named_with_a_similar_one():
+    with pytest.raises(CoreError) as caught:
+        threshold_vector({"PERSON": 0.5}, ["O", "person", "work"])
+    assert (caught.value.code, caught.value.values["label"]) == ("call.unknown_label", "PERSON")
+    assert "person" in caught.value.values["suggestion"]
+
+
+def test_decoders_have_names_without_their_version():
+    found = candidates([(0, 0, 2, 0, 0.9), (0, 1, 3, 0, 0.8)])
+    assert len(decode(found, "flat")) == len(decode(found, "flat.v1")) == 1
+    assert len(decode(found, "all")) == 2
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, "high", True, {"A": "high"}, {"A": 2}])
 def test_bad_thresholds(threshold):
     with pytest.raises(CoreError, match=r"call\.bad_threshold"):
         threshold_vector(threshold, ["O", "A", "B"])
+
+
+def test_a_label_that_the_model_lacks_is_named_with_the_one_meant():
+    labels = ["O", "person-actor", "location-island", "location-GPE"]
+    with pytest.raises(CoreError) as caught:
+        threshold_vector({"person-actor": 0.5, "LOC": 0.5}, labels)
+    assert caught.value.code == "call.unknown_label"
+    assert caught.value.values["label"] == "LOC"
+    assert caught.value.values["suggestion"].startswith("Did you mean location-GPE or")
 
 
 def test_unknown_decoder():
