@@ -21,6 +21,7 @@ myst_heading_anchors = 4
 myst_links_external_new_tab = False
 suppress_warnings = ["myst.header"]  # tables of commands begin below the title
 
+smartquotes = False  # It would turn "--" of options into a dash.
 default_role = "code"  # docstrings mark names as Markdown does
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

@@ -6,7 +6,6 @@ To renew the outputs that pages show: python -m tests.test_docs PAGE...
 import shutil
 import sys
 import tempfile
-import warnings
 from pathlib import Path
 
 import pytest
@@ -24,9 +23,9 @@ RUN = [name for name, page in PAGES.items() if any(not block.skipped for block i
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory, encoder):
+def prepared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reader") / "data"
-    doc_pages.make_folder(folder, encoder)
+    doc_pages.make_folder(folder)
     return folder
 
 
@@ -36,30 +35,29 @@ def folder(prepared, tmp_path):
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_snippets_run(name, folder, encoder):
+def test_snippets_run(name, folder):
     import spanmarker_core.integrations.spacy  # noqa: F401  # where the project is not installed, this registers it
 
     names: dict[str, object] = {}
     stale = []
-    with as_reader(folder), warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
+    with as_reader(folder):
         for number, block in enumerate(blocks(PAGES[name])):
             if block.skipped or block.language == ELSEWHERE.get(name, ("", ""))[1]:
                 continue
             printed = run(block, names, f"{name}, block {number}")
             shown = [output for _, output in block.commands()] if block.language == "console" else [block.output]
             if block.compared and any(shown):
-                stale += [(old, new) for old, new in zip(shown, printed, strict=True) if masked(old or "") != masked(new)]
-    assert not stale, f"run: python -m tests.test_docs {name}\n" + "\n".join(f"{old}\n--- now:\n{new}" for old, new in stale)
+                pairs = zip(shown, printed, strict=True)
+                stale += [f"{old}\nnow:\n{new}" for old, new in pairs if masked(old or "") != masked(new)]
+    assert not stale, "\n".join([f"run: python -m tests.test_docs {name}", *stale])
 
 
 if __name__ == "__main__":
-    from tests.support.training import write_encoder
-
     with tempfile.TemporaryDirectory() as temporary:
         base = Path(temporary).resolve()
-        doc_pages.make_folder(base / "prepared", write_encoder(base / "encoder"))
+        doc_pages.make_folder(base / "prepared")
         for each in sys.argv[1:]:
             path = Path(each).resolve()
             text = doc_pages.renewed(path, shutil.copytree(base / "prepared", base / path.stem / "data", symlinks=True))
             path.write_text(text, encoding="utf-8")
+            print(each, flush=True)

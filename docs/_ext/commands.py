@@ -3,6 +3,7 @@
 Importing the commands and making their options does not import torch.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,7 +50,7 @@ def _page(group: str, commands: dict[str, Any]) -> str:
 
 def _section(words: str, command: Any, sub: bool) -> str:
     lines = [f"## `spanmarker {words}`\n"] if sub else []
-    lines += [f"```{{program}} spanmarker {words}\n```\n", _plain(command.help), ""]
+    lines += [f"```{{program}} spanmarker {words}\n```\n", _markdown(_plain(command.help)), ""]
     usage = " ".join(command.collect_usage_pieces(command.own_context))
     lines += ["```text", f"spanmarker {words} {usage}", "```\n"]
     panels: dict[str, list[Any]] = {}
@@ -69,15 +70,15 @@ def _parameter(parameter: Any) -> str:
     is_option = parameter.param_type_name == "option"
     flags = [*parameter.opts, *parameter.secondary_opts] if is_option else [parameter.metavar or parameter.name.upper()]
     metavar = _metavar(parameter) if is_option else ""
-    text = _plain(parameter.help or "")
-    text, bracket, default = text.partition("  [default: ")
-    lines = [text]
-    if bracket:
-        lines += ["", f"Default: `{default.rstrip(']')}`."]
+    text, _, facts = _plain(parameter.help).partition("  [")
+    facts = facts.rstrip("]")
+    lines = [_markdown(text)]
+    if facts.startswith("default: "):
+        lines += ["", f"Default: {_markdown(facts.removeprefix('default: '))}."]
     elif is_option and not parameter.required and _own_default(parameter) is not None:
-        lines += ["", f"Default: `{_own_default(parameter)}`."]
-    if parameter.required and "[required" not in text:
-        lines += ["", "Required."]
+        lines += ["", f"Default: {_markdown(str(_own_default(parameter)))}."]
+    if parameter.required or facts.startswith("required"):
+        lines += ["", f"**Required**{_markdown(facts.removeprefix('required'))}."]
     shown = ", ".join(f"{flag} {metavar}".strip() for flag in flags)
     return f"````{{option}} {shown}\n" + "\n".join(lines) + "\n````\n"
 
@@ -98,7 +99,7 @@ def _epilog(text: str) -> list[str]:
     """Return the examples as commands with a comment above each, and other paragraphs as they are."""
     plain = _plain(text)
     if "spanmarker " not in plain:
-        return [plain, ""] if plain else []
+        return [_markdown(plain), ""] if plain else []
     blocks, others = [], []
     for line in plain.splitlines():
         stripped = line.strip()
@@ -113,4 +114,9 @@ def _epilog(text: str) -> list[str]:
 
 def _plain(text: str | None) -> str:
     """Return a help text without the markup of the terminal."""
-    return Text.from_markup(text or "").plain.strip().replace("*", "\\*")
+    return Text.from_markup(text or "").plain.strip()
+
+
+def _markdown(text: str) -> str:
+    """Return a text whose characters mean themselves in Markdown."""
+    return re.sub(r"([*_<])", r"\\\1", text)

@@ -13,8 +13,8 @@ def pages() -> Iterator[tuple[str, str]]:
         "# Errors and warnings",
         "",
         "An error is one message that begins with its code: `[area.what]`. It gives the value that was found, the",
-        "limit, and what to do. Codes are stable: match them, not the words. From Python, the exception has the code as",
-        "`error.code`. The number is the exit code of the command ([all exit codes](../exit-codes.md)); *v* marks a",
+        "limit, and what to do. Codes are stable: match them, not the words. From Python, the exception has the code",
+        "as `error.code`. The number is the exit code of the command ([all exit codes](../exit-codes.md)); *v* marks a",
         "place where the message shows a value.",
         "",
     ]

@@ -25,7 +25,8 @@ def pages() -> Iterator[tuple[str, str]]:
         "| --- | --- | --- |",
     ]
     text = exposition()
-    labels = dict(re.findall(r'(?m)^(spanmarker_\w+)\{output="[^"]*",(\w+)=', text))
+    series = re.findall(r"(?m)^(spanmarker_\w+)\{([^}]*)\}", text)
+    labels = {name: label for name, pairs in series for label in re.findall(r"(\w+)=", pairs) if label != "output"}
     for name, meaning in re.findall(r"(?m)^# HELP (spanmarker_\w+) (.*)$", text):
         label = f"`{labels[name]}`" if name in labels else ""
         lines.append(f"| `{name}` | {label} | {meaning} |")

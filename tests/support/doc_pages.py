@@ -32,12 +32,16 @@ from unittest import mock
 import pyarrow.parquet as pq
 
 from tests.support.jobs import spanmarker
+from tests.support.tiny import tiny_encoder, tiny_tokenizer
+from tests.support.training import write_encoder
 
 ROOT = Path(__file__).parents[2]
 #: Stands for an output that was not written yet.
 WANTED = "…"
 #: The page's folder in its outputs.
 SHOWN_FOLDER = "/data"
+#: Lines of progress, of which a busy machine prints more.
+_PROGRESS = re.compile(r"\s*\d+ ?%, ")
 _BLOCK = re.compile(
     r"(?m)^(?:<!-- (?P<note>(?:not run|output varies|exits with)\b[^\n]*?) -->\n+)?"
     r"^```(?P<language>console|python|sql)\n(?P<code>.*?)^```$(?:\n+^```output\n(?P<output>.*?)^```$)?",
@@ -101,7 +105,7 @@ def blocks(page: Path) -> list[Block]:
     ]
 
 
-def make_folder(folder: Path, encoder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Write what the pages assume: a corpus, its rows, annotated data, a bundle and an encoder.
 
     docs/                     8 documents: speeches.jsonl, wikipedia.parquet
@@ -112,7 +116,6 @@ def make_folder(folder: Path, encoder: Path) -> None:
 
     Args:
         folder: a new folder.
-        encoder: folder of the encoder.
     """
     demo, data = ROOT / "infra" / "demo", ROOT / "infra" / "models" / "bundled" / "data"
     (folder / "docs").mkdir(parents=True)
@@ -121,7 +124,9 @@ def make_folder(folder: Path, encoder: Path) -> None:
     for name, n_sentences in (("train", 60), ("dev", 20), ("test", 20)):
         lines = (data / f"{name}.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
         (folder / f"{name}.jsonl").write_text("".join(lines[:n_sentences]), encoding="utf-8")
-    shutil.copytree(encoder, folder / "encoder")
+    write_encoder(
+        folder / "encoder", model=tiny_encoder("bert", tiny_tokenizer("bert").get_vocab_size(), positions=300)
+    )
     bundled = ROOT / "spanmarker_core" / "default_model"
     shutil.copytree(bundled, folder / "bundle", ignore=shutil.ignore_patterns("__*", "model.safetensors"))
     (folder / "bundle" / "model.safetensors").symlink_to(bundled / "model.safetensors")
@@ -176,20 +181,20 @@ def run(block: Block, names: dict[str, object], where: str) -> list[str]:
 
 
 def _run_command(command: str) -> subprocess.CompletedProcess[str]:
-    words = shlex.split(command, comments=True)
+    words = shlex.split(command.replace("\\\n", " "), comments=True)
     if words[0] == "spanmarker" and not re.search(r"[|<>;&]", re.sub(r"'[^']*'|\"[^\"]*\"", "", command)):
         quoted = re.findall(r"'([^']*)'", command)
-        given = [each for word in words[1:] for each in ([word] if word in quoted else sorted(glob.glob(word)) or [word])]
+        found = ([] if word in quoted else sorted(glob.glob(word)) for word in words[1:])
+        given = [each for word, paths in zip(words[1:], found, strict=True) for each in paths or [word]]
         return spanmarker(*given, columns=100)
     environment = os.environ | {"COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
     return subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environment, check=False)
 
 
 def _shown(text: str) -> str:
-    """Return an output with its folder as in the pages, and without spaces at the ends of lines."""
-    here = os.getcwd()
-    text = re.sub(r"(/private)?" + re.escape(here), SHOWN_FOLDER, text)
-    return "".join(f"{line.rstrip()}\n" for line in text.strip("\n").splitlines())
+    """Return an output as pages show it: with their folder, and without lines of progress or spaces at the ends."""
+    lines = text.replace(str(Path.cwd()), SHOWN_FOLDER).strip("\n").splitlines()
+    return "".join(f"{line.rstrip()}\n" for line in lines if not _PROGRESS.match(line))
 
 
 def masked(text: str) -> list[str]:
@@ -230,5 +235,3 @@ def renewed(page: Path, folder: Path) -> str:
             continue
         text = text[: block.span[0]] + new + text[block.span[1] :]
     return text
-
-
