@@ -108,7 +108,7 @@ def blocks(page: Path) -> list[Block]:
 def make_folder(folder: Path) -> None:
     """Write what the pages assume: a corpus, its rows, annotated data, a bundle and an encoder.
 
-    docs/                     8 documents: speeches.jsonl, wikipedia.parquet
+    docs/                     4 documents: speeches.jsonl, wikipedia.parquet
     out/, demo-out/           their rows, tagged with the bundled model
     train, dev, test .jsonl   annotated sentences
     bundle/, encoder/         the bundled model, and a tiny encoder for trainings
@@ -119,8 +119,9 @@ def make_folder(folder: Path) -> None:
     """
     demo, data = ROOT / "infra" / "demo", ROOT / "infra" / "models" / "bundled" / "data"
     (folder / "docs").mkdir(parents=True)
-    shutil.copy(demo / "speeches.jsonl", folder / "docs")
-    pq.write_table(pq.read_table(demo / "wikipedia.parquet").slice(0, 5), folder / "docs" / "wikipedia.parquet")
+    speeches = (demo / "speeches.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "docs" / "speeches.jsonl").write_text("".join(speeches[:2]), encoding="utf-8")
+    pq.write_table(pq.read_table(demo / "wikipedia.parquet").slice(1, 2), folder / "docs" / "wikipedia.parquet")
     for name, n_sentences in (("train", 60), ("dev", 20), ("test", 20)):
         lines = (data / f"{name}.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
         (folder / f"{name}.jsonl").write_text("".join(lines[:n_sentences]), encoding="utf-8")
@@ -193,8 +194,11 @@ def _run_command(command: str) -> subprocess.CompletedProcess[str]:
 
 def _shown(text: str) -> str:
     """Return an output as pages show it: with their folder, and without lines of progress or spaces at the ends."""
-    lines = text.replace(str(Path.cwd()), SHOWN_FOLDER).strip("\n").splitlines()
-    return "".join(f"{line.rstrip()}\n" for line in lines if not _PROGRESS.match(line))
+    here = str(Path.cwd())
+    longer = len(here) - len(SHOWN_FOLDER)
+    # The heading of a column of paths is as wide as they were.
+    lines = (re.sub(rf" {{{longer}}}(?=  )", "", line, count=1) for line in text.strip("\n").splitlines())
+    return "".join(f"{line.replace(here, SHOWN_FOLDER).rstrip()}\n" for line in lines if not _PROGRESS.match(line))
 
 
 def masked(text: str) -> list[str]:
