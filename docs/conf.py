@@ -25,7 +25,7 @@ smartquotes = False  # It would turn "--" of options into a dash.
 default_role = "code"  # docstrings mark names as Markdown does
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_class_signature = "separated"
+autodoc_class_signature = "mixed"
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 # Types in signatures. Only names of this project's own reference are links; others have their sites, and a build
