@@ -78,7 +78,8 @@ def _parameter(parameter: Any) -> str:
     elif is_option and not parameter.required and _own_default(parameter) is not None:
         lines += ["", f"Default: {_markdown(str(_own_default(parameter)))}."]
     if parameter.required or facts.startswith("required"):
-        lines += ["", f"**Required**{_markdown(facts.removeprefix('required'))}."]
+        others = facts.removeprefix("required")  # such as " or --samples"
+        lines += ["", f"**Required**{',' if others else ''}{_markdown(others)}."]
     shown = ", ".join(f"{flag} {metavar}".strip() for flag in flags)
     return f"````{{option}} {shown}\n" + "\n".join(lines) + "\n````\n"
 
