@@ -194,10 +194,11 @@ def _run_command(command: str) -> subprocess.CompletedProcess[str]:
 
 def _shown(text: str) -> str:
     """Return an output as pages show it: with their folder, and without lines of progress or spaces at the ends."""
-    here = str(Path.cwd())
+    here, lines = str(Path.cwd()), text.strip("\n").splitlines()
     longer = len(here) - len(SHOWN_FOLDER)
-    # The heading of a column of paths is as wide as they were.
-    lines = (re.sub(rf" {{{longer}}}(?=  )", "", line, count=1) for line in text.strip("\n").splitlines())
+    for number, following in enumerate(lines[1:]):
+        if here in following and here not in lines[number]:  # The heading of the paths is as wide as they were.
+            lines[number] = re.sub(rf" {{{longer}}}(?=  )", "", lines[number], count=1)
     return "".join(f"{line.replace(here, SHOWN_FOLDER).rstrip()}\n" for line in lines if not _PROGRESS.match(line))
 
 
