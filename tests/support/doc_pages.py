@@ -24,6 +24,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +44,9 @@ SHOWN_FOLDER = "/data"
 #: Lines of progress, of which a busy machine prints more.
 _PROGRESS = re.compile(r"\s*\d+ ?%, ")
 _BLOCK = re.compile(
-    r"(?m)^(?:<!-- (?P<note>(?:not run|output varies|exits with)\b[^\n]*?) -->\n+)?"
-    r"^```(?P<language>console|python|sql)\n(?P<code>.*?)^```$(?:\n+^```output\n(?P<output>.*?)^```$)?",
+    r"(?m)^(?P<indent> *)(?:<!-- (?P<note>(?:not run|output varies|exits with)\b[^\n]*?) -->\n+(?P=indent))?"
+    r"```(?P<language>console|python|sql)\n(?P<code>.*?)^(?P=indent)```$"
+    r"(?:\n+^(?P=indent)```output\n(?P<output>.*?)^(?P=indent)```$)?",
     re.DOTALL,
 )
 
@@ -100,7 +102,7 @@ def blocks(page: Path) -> list[Block]:
     """Return the blocks of a page that hold code."""
     text = page.read_text(encoding="utf-8")
     return [
-        Block(found["language"], found["code"], found["output"], found["note"] or "", found.span())
+        Block(found["language"], textwrap.dedent(found["code"]), found["output"], found["note"] or "", found.span())
         for found in _BLOCK.finditer(text)
     ]
 
