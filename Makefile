@@ -2,7 +2,8 @@
 # make test      set up what is missing, run the default tests
 # make test-all  all tests that need no GPU
 # make lint      style, types and wording
-# make bench     measure against the peers, on one's own machine (docs/benchmark.md); BENCH='...' for its options
+# make docs      the documentation as a site: docs/_build/html/index.html
+# make bench     measure against the peers, on one's own machine (docs/explanation/benchmark.md); BENCH='...' for its options
 # make setup     .venv with everything in it
 # make clean     remove what the above made
 #
@@ -23,7 +24,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $
 # together.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
-.PHONY: demo test test-all lint bench setup clean
+.PHONY: demo test test-all lint docs bench setup clean
 
 demo: setup
 	rm -rf demo-out
@@ -47,6 +48,9 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_wording.py
 
+docs: setup
+	$(BIN)/python -m sphinx -b html -W --keep-going -n docs docs/_build/html
+
 bench: setup
 	$(BIN)/python -m benchmarks $(BENCH)
 
@@ -62,5 +66,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-span-marker demo-out bench-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-span-marker demo-out bench-out docs/_build docs/reference/generated build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""The cost model: multiply-accumulates of the encoder as a function of token counts. See docs/cost.md.
+"""The cost model: multiply-accumulates of the encoder as a function of token counts. See docs/explanation/cost.md.
 
 In one layer, a token costs `4h² + 2hf` in the linear layers (`12h²` if the inner width f is 4h), and `2h` for each
 token that it attends to (once for the scores, once for the values). Embeddings, norms and the classifier are ignored:

@@ -206,7 +206,7 @@ class CoreError(CodedError):
         "Use an encoder with absolute positions, such as BERT, RoBERTa, XLM-RoBERTa, ELECTRA or DistilBERT.",
         "encoder.not_independent": "{encoder} does not support packed texts and markers, because some of its states "
         "are not independent: {states} (difference {found}; the limit is {limit} of the "
-        "largest state). Use an encoder that docs/library.md lists as supported.",
+        "largest state). Use an encoder that docs/how-to/library.md lists as supported.",
         "encoder.no_fast_tokenizer": "{path} has no fast tokenizer (tokenizer.json), which word offsets require. Save "
         "one with the encoder, or use another encoder.",
         "encoder.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub."
@@ -333,8 +333,9 @@ class CoreError(CodedError):
         "data.bad_row": "{path}, row {row} (from 0): {problem}.",
         "data.bad_dataset": "{path}: {problem}.",
         "data.not_found": "{path} does not exist.{suggestion}",
-        "data.unknown_format": "{path} is not annotated data in a known format (docs/formats.md). Rename it with the "
-        "ending of its format, such as .jsonl, .parquet or .conll, or convert it: spanmarker convert --from FORMAT.",
+        "data.unknown_format": "{path} is not annotated data in a known format (docs/reference/formats.md). Rename it "
+        "with the ending of its format, such as .jsonl, .parquet or .conll, or convert it: spanmarker convert --from "
+        "FORMAT.",
         "data.scheme_needed": (
             "{path} contains tags, which require a label scheme. Pass --scheme with one of: {schemes}."
         ),

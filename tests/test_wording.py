@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ("schemas", "spanmarker_core", "pipelines", "infra", "benchmarks")
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/**/*.md")
 PHRASES = re.compile(
     r"""
     (?<!there\ )\b(is|are)\ no\ (?!longer\b|more\b)\w+  # "is not a", "are not"

@@ -35,7 +35,7 @@ def convert(
         shown(
             Panel.FILES,
             "FORMAT",
-            "Format to write, such as jsonl, conll, spacy or brat; docs/formats.md lists all.",
+            "Format to write, such as jsonl, conll, spacy or brat; docs/reference/formats.md lists all.",
         ),
     ],
     output: Annotated[str, shown(Panel.FILES, "PATH", "New file to write, or folder for formats of several files.")],

@@ -23,7 +23,7 @@ def export(
         shown(
             Panel.FILES,
             "FORMAT",
-            "Format to write, such as jsonl, conll, spacy, brat or label-studio; docs/export.md lists all.",
+            "Format to write, such as jsonl, conll, spacy, brat or label-studio; docs/how-to/export.md lists all.",
         ),
     ],
     destination: Annotated[

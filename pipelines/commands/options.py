@@ -71,7 +71,7 @@ Model = Annotated[
         "Folder of a model bundle, or a repository of the Hub, owner/name or owner/name@revision.",
     ),
 ]
-Data = Annotated[str, shown(Panel.FILES, "DATA", "Annotated data in any format of docs/formats.md.")]
+Data = Annotated[str, shown(Panel.FILES, "DATA", "Annotated data in any format of docs/reference/formats.md.")]
 Scheme = Annotated[str | None, shown(Panel.FILES, "SCHEME", "Label scheme of tagged data, such as IOB2.")]
 DryRun = Annotated[
     bool,

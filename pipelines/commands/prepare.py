@@ -58,8 +58,8 @@ def prepare(
     read: if the inputs change, prepare and tag again. Arguments after -- are passed to Beam.
 
     With --annotated, the input is annotated sentences or documents, and the output is windows with their entities, for
-    spanmarker train --train OUTPUT. Inputs are files in any format of docs/formats.md, and folders saved by datasets.
-    Annotations that cannot be learned are listed, with the reason, in gold_problems/ and summary.json.
+    spanmarker train --train OUTPUT. Inputs are files in any format of docs/reference/formats.md, and folders saved by
+    datasets. Annotations that cannot be learned are listed, with the reason, in gold_problems/ and summary.json.
     """
     from pipelines.jobs.base import ShardJob
     from pipelines.jobs.job_file import job_values, read_job

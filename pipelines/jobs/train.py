@@ -14,7 +14,7 @@ class TrainJob(AnnotatedColumns, TrainingFields, CardTexts):
     """The job of `spanmarker train`: the settings of the training, its files, and texts for the card."""
 
     train: Annotated[str, Shown(Panel.FILES, "DATA")] = Field(
-        description="Annotated data in any format of docs/formats.md, or the output of `prepare --annotated`."
+        description="Annotated data in any format of docs/reference/formats.md, or the output of `prepare --annotated`."
     )
     dev: Annotated[str, Shown(Panel.FILES, "DATA")] = Field(
         description="Annotated sentences that choose the best epoch."

@@ -40,8 +40,8 @@ def read_annotated(
     are left out, and a `CoreWarning` at the end says how many.
 
     Args:
-        path: the data, a file or folder in one of the formats of docs/formats.md. The name determines the format, or
-            for JSON the keys of the first record.
+        path: the data, a file or folder in one of the formats of docs/reference/formats.md. The name determines the
+            format, or for JSON the keys of the first record.
         scheme: tag scheme, such as "IOB2" or "BIOES", in upper or lower case; not needed for data that hold spans.
         token_column: CoNLL: column of the words; see `read_conll`.
         tag_column: CoNLL: column of the tags.

@@ -5,10 +5,12 @@ from spanmarker_core.evaluation.scores.reach import LengthReport
 from spanmarker_core.training.settings import TrainingSettings
 
 #: Smallest measured number of candidate spans per entity at which training with the gate scores higher than training on
-#: all spans (docs/quality.md, 250 and 500 sentences): fewnerd_inter_train36 has 78, ncbi_disease 181, wnut17 206.
+#: all spans (docs/explanation/quality.md, 250 and 500 sentences): fewnerd_inter_train36 has 78, ncbi_disease 181,
+#: wnut17 206.
 GATE_PAYS = 78
 #: Minimum share of entities that a shorter limit must reach: limits that reached 93 to 97 % caused no measurable loss
-#: of F1 (docs/quality.md). The limit must also exclude a tenth of the spans, otherwise there is little to gain.
+#: of F1 (docs/explanation/quality.md). The limit must also exclude a tenth of the spans, otherwise there is little to
+#: gain.
 SHORTER_REACHES, SHORTER_LEAVES = 0.95, 0.9
 #: Largest measured number of training sentences at which a threshold chosen on dev scores higher on test.
 TUNING_PAYS = 1000
@@ -50,7 +52,7 @@ def _gate(report: LengthReport, settings: TrainingSettings, options: Options) ->
     return (
         f"Recommended: --gate. There are {spans:,.0f} candidate spans for each entity. With {GATE_PAYS} to 206 spans "
         "per entity, training with the gate took about a quarter of the time. F1 rose by 3 to 17 points with 250 and "
-        "500 sentences; with thousands, it changed by -4 to +1 points (docs/quality.md)."
+        "500 sentences; with thousands, it changed by -4 to +1 points (docs/explanation/quality.md)."
     )
 
 
@@ -64,7 +66,8 @@ def _shorter(report: LengthReport, settings: TrainingSettings, options: Options)
     return (
         f"Recommended for speed: --entity-max-length {limit}. It reaches {report.coverage[limit]:.0%} of the entities "
         f"with {spans:.2f} of the candidate spans. Limits that reached 93 and 97 % took 0.63 and 0.81 times as long "
-        "as one that reached 99 %, and F1 differed no more than between seeds (250 sentences, docs/quality.md)."
+        "as one that reached 99 %, and F1 differed no more than between seeds (250 sentences, "
+        "docs/explanation/quality.md)."
     )
 
 
@@ -73,7 +76,8 @@ def _later(settings: TrainingSettings, options: Options) -> str:
         return ""
     return (
         "Recommended for speed: --pair-layers 1. With markers paired in the top layer only, training took 0.56 times "
-        "as long and tagging was 1.8 times as fast; F1 differed no more than between seeds (docs/quality.md)."
+        "as long and tagging was 1.8 times as fast; F1 differed no more than between seeds "
+        "(docs/explanation/quality.md)."
     )
 
 
@@ -82,5 +86,5 @@ def _tuning(report: LengthReport, settings: TrainingSettings) -> str:
         return ""
     return (
         "Recommended: --tune-threshold. With the score threshold that was best on dev, 11 of 12 models trained on 125 "
-        "and 1,000 sentences scored 1 to 12 points higher on test, and none scored lower (docs/quality.md)."
+        "and 1,000 sentences scored 1 to 12 points higher on test, and none scored lower (docs/explanation/quality.md)."
     )

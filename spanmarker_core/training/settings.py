@@ -104,7 +104,7 @@ class TrainingFields(PackingFields):
         None, ge=1, description="Keep only the first N layers of the encoder.  [default: all]"
     )
     architecture: Annotated[str, Shown(Panel.MODEL, "NAME")] = Field(
-        "span_marker.v1", description="How spans are scored, see docs/architectures.md."
+        "span_marker.v1", description="How spans are scored, see docs/explanation/architectures.md."
     )
     options: Annotated[dict[str, Any], Shown(Panel.MODEL, "NAME=VALUE", "--option")] = Field(
         {}, description="NAME=VALUE, an option of the architecture. Can be repeated."

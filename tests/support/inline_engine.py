@@ -6,13 +6,14 @@ from pipelines.shards.model import check_model, model_for
 from pipelines.shards.worker import run_shard
 from pipelines.task import TagTask
 from spanmarker_core import load
+from spanmarker_core.default_model import bundled_model_path
 
 _load = lru_cache(load)
 
 
 def run(shards, task, settings, listener):
     if isinstance(task, TagTask):
-        model = _load(task.model, gate=task.gate)
+        model = _load(task.model or str(bundled_model_path()), gate=task.gate)
         check_model(model, task)
     else:
         model = model_for(task)

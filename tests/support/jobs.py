@@ -62,7 +62,7 @@ def tag(inputs, output, model, **options) -> str:
     return console.file.getvalue()
 
 
-def spanmarker(*arguments: object) -> subprocess.CompletedProcess[str]:
+def spanmarker(*arguments: object, columns: int = 400) -> subprocess.CompletedProcess[str]:
     """Run a command in this process, as a shell would: with its exit code and all that it prints."""
     out, err = (
         io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=errors, write_through=True)
@@ -73,7 +73,7 @@ def spanmarker(*arguments: object) -> subprocess.CompletedProcess[str]:
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", words),
-        mock.patch.dict(os.environ, {"COLUMNS": "400"}),
+        mock.patch.dict(os.environ, {"COLUMNS": str(columns)}),
     ):
         try:
             cli.main()

@@ -1,4 +1,4 @@
-"""The queries of docs/queries.md run as they stand over the output of a real run."""
+"""The queries of docs/how-to/queries.md run as they stand over the output of a real run."""
 
 import re
 from collections import Counter, defaultdict
@@ -11,7 +11,7 @@ import pytest
 from tests.support.jobs import TEXTS, rows, tag, write_jsonl
 from tests.support.tiny import tiny_bundle
 
-PAGE = Path(__file__).parents[3] / "docs" / "queries.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "queries.md"
 QUERIES = re.findall(r"^```sql\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 USUAL = "He was in it on the for of York. She is at and to a was of Obama. It was Paris in the of."
 

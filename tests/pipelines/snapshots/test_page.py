@@ -1,4 +1,4 @@
-"""The code of docs/tables.md runs as it stands over the output of a real run."""
+"""The code of docs/how-to/tables.md runs as it stands over the output of a real run."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.jobs import documents, tag, write_jsonl
 
-PAGE = Path(__file__).parents[3] / "docs" / "tables.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "tables.md"
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 

@@ -168,7 +168,7 @@ def test_misaligned_entities_are_counted_whatever_is_chosen(memory):
 
 
 def test_the_page_says_what_each_format_can_hold():
-    page = (Path(__file__).parents[3] / "docs" / "formats.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
     assert [row[0].strip("`") for row in rows] == list(FORMATS)
     for (_, files, text, nested, written, _), form in zip(rows, FORMATS.values(), strict=True):

@@ -1,7 +1,7 @@
 """Encoders of every kind that transformers has for masked words: which can carry markers, and that those do it right.
 
-docs/library.md shows the result. A kind that is accepted is trained for one step beside the dense reference, and has to
-have its loss, its gradients and its scores after the step.
+docs/how-to/library.md shows the result. A kind that is accepted is trained for one step beside the dense reference, and
+has to have its loss, its gradients and its scores after the step.
 """
 
 import re
@@ -150,7 +150,7 @@ def test_every_other_kind_is_refused_with_its_reason():
 
 
 def test_the_documentation_names_each_kind_where_it_belongs():
-    text = (Path(__file__).parents[3] / "docs" / "library.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "how-to" / "library.md").read_text(encoding="utf-8")
     lines = text[text.index("## Encoders") :].splitlines()
     rows = [line.split("|") for line in lines if line.startswith("|")]
     named = {"work": set(), "refused": set()}
