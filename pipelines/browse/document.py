@@ -7,7 +7,7 @@ import numpy as np
 
 from pipelines.browse.catalogue import Catalogue
 from pipelines.browse.error_pages import bad_request, not_found
-from pipelines.browse.parts import MAX_ENTITIES, in_sentence, paragraphs, part_start, part_with, parts_of
+from pipelines.browse.parts import MAX_ENTITIES, paragraphs, part_start, part_with, parts_of
 from pipelines.browse.queries import Queries
 from pipelines.browse.query import Row, RowPosition
 from pipelines.browse.request import PageRequest, address
@@ -74,7 +74,6 @@ def document_values(
         "all_labels": address("/document", **fields, part=number),
         "problem": text.problem,
         "hit": hit,
-        "hit_sentence": _sentence(text.text, hit, catalogue, tones),
         "paragraphs": [] if text.text is None else paragraphs(text.text, start, end, entities, tones.of, hit),
         "entities": entities,
         "more": MAX_ENTITIES if more else 0,
@@ -135,9 +134,3 @@ def _text(document: Row, queries: Queries, sources: Sources) -> Text:
     if text.text is None or agrees(text.text, queries.surfaces(document["shard"], document["document_id"])):
         return text
     return Text(None, f"its source has changed since it was tagged: {document['source']}")
-
-
-def _sentence(text: str | None, hit: Row | None, catalogue: Catalogue, tones: LabelTones) -> Any:
-    if text is None or hit is None:
-        return None
-    return in_sentence(text, hit, catalogue.language, tones.of(hit["label"]))

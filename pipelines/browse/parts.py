@@ -31,10 +31,12 @@ class Paragraph:
     Attributes:
         text: markup of the line.
         chosen: whether the line contains the requested entity.
+        after_gap: whether blank lines come before it.
     """
 
     text: Markup
     chosen: bool
+    after_gap: bool
 
 
 def parts_of(n_characters: int) -> int:
@@ -110,6 +112,7 @@ def paragraphs(
         chosen: the entity to highlight, if any.
     """
     found: list[Paragraph] = []
+    gap = False
     for low, high, inside in _lines(text, start, end, entities):
         if high < end and text[low:high].endswith("\r"):
             high -= 1  # the position between the two characters of a Windows line ending
@@ -120,8 +123,10 @@ def paragraphs(
             if chosen is not None and has_chosen and any(row["row"] == chosen["row"] for row in few):
                 marks.append(_mark({**chosen, "label": "this one", "chosen": True}, first, last, tone_of))
             parts.append(highlighted(text[first:last], marks, limit=last - first))
-        if text[low:high].strip():
-            found.append(Paragraph(Markup("").join(parts), has_chosen))
+        blank = not text[low:high].strip()
+        if not blank:
+            found.append(Paragraph(Markup("").join(parts), has_chosen, gap and bool(found)))
+        gap = blank
     return found
 
 

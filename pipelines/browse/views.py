@@ -184,14 +184,13 @@ class Site:
         def look(catalogue: Catalogue) -> bytes:
             with self.database.session() as queries:
                 listing = Listing.of(queries, catalogue, query, request)
-            codes = catalogue.totals[REJECTS.name].most_common()
             return self._rendered(
                 "browse_rejects",
                 "Rejects",
                 catalogue,
                 listing=listing.values("/rejects"),
                 rows=[(row, _head(row["raw"])) for row in listing.page.rows],
-                codes=[(code, count, address("/rejects", code=code)) for code, count in codes],
+                codes=catalogue.totals[REJECTS.name].most_common(),
                 downloads=_downloads("rejects", fields_of(query)),
             )
 

@@ -15,6 +15,7 @@ Kind = Literal["entity", "right", "missed", "wrong"]
 _SIGNS: dict[str, str] = {"entity": "", "right": "✓ ", "missed": "missed ", "wrong": "✗ "}
 
 _PICTURES = {"\n": "↵", "\r": "␍", "\t": "⇥"}
+_LINE_ENDS = ("\n", "\r")
 
 #: Number of colours of entities; further labels are grey.
 TONES = 8
@@ -132,7 +133,7 @@ def highlighted(text: str, marks: Sequence[Mark], limit: int = 400) -> Markup:
     at = low
     edges = sorted({min(max(edge, low), high) for each in inside for edge in (each.start, each.end)} | {high})
     for edge in edges:
-        parts.append(_visible(text[at:edge]))
+        parts.append(_visible(text[at:edge], flowing=True))
         at = edge
         closing = [each for each in open_marks if min(each.end, high) == edge]
         if closing:
@@ -213,10 +214,13 @@ def _breakable(text: str) -> Markup:
     return Markup("<wbr>").join(map(_visible, filter(None, _SEPARATOR.split(text))))
 
 
-def _visible(text: str) -> Markup:
+def _visible(text: str, *, flowing: bool = False) -> Markup:
+    """Return text as markup that names invisible characters; line ends of flowing text are just white space."""
     parts: list[Markup] = []
     at = 0
     for found in INVISIBLE.finditer(text):
+        if flowing and found.group() in _LINE_ENDS:
+            continue
         parts.append(escape(text[at : found.start()]))
         parts.append(_note(_PICTURES.get(found.group(), f"U+{ord(found.group()):04X}")))
         at = found.end()

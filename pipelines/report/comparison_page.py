@@ -186,7 +186,7 @@ def _change(first: int | None, second: int | None) -> Figure:
     return (
         number(None)
         if first is None or second is None
-        else Figure(f"{second - first:+,}".replace("-", "\N{MINUS SIGN}"), second - first)
+        else Figure(f"{second - first:+,}".replace("-", "\N{MINUS SIGN}") if second != first else "0", second - first)
     )
 
 

@@ -109,12 +109,12 @@ def _facts(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ("pruned", "removed"),
         ("orphaned", "kept without input"),
     )
-    shards = [counted(run["shards_run"], "shard")]
+    shards = [f"{counted(run['shards_run'], 'shard')} in {seconds(run['seconds'])}"] if run["shards_run"] else []
     shards += [f"{run[f'shards_{kind}']:,} {words}" for kind, words in kinds if run[f"shards_{kind}"]]
     return [
         ("Model", describe_model_in_words(values)),
         ("Output", name(str(values["job"].get("output", "")), 200)),
-        ("Run", f"{started_in_words(run['started'])}: {', '.join(shards)} in {seconds(run['seconds'])}"),
+        ("Run", f"{started_in_words(run['started'])}: {', '.join(shards) or 'nothing to do'}"),
     ]
 
 

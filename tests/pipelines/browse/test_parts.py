@@ -76,16 +76,16 @@ def test_a_line_is_a_paragraph_and_the_chosen_entity_is_pointed_out():
     entities = [entity(0, 3, text, 0), entity(12, 23, text, 1), entity(19, 23, text, 2)]
     first, second = paragraphs(text, 0, len(text), entities, lambda label: 0, entities[2])
     assert str(first.text) == '<bdi><mark class="entity t0 short">Ann<b>person 0.90</b></mark> slept.</bdi>'
-    assert not first.chosen
-    assert second.chosen
-    assert shown_text(second.text) == "Bob in↵York."
+    assert (first.chosen, first.after_gap) == (False, False)
+    assert (second.chosen, second.after_gap) == (True, True)
+    assert shown_text(second.text) == "Bob in\nYork."
     assert "this one" in second.text
 
 
 def test_lines_as_windows_ends_them_show_no_more_than_others():
     text = "Ann slept.\r\nBob\rtoo.\r\n"
     found = paragraphs(text, 0, len(text), [entity(0, 3, text)], lambda label: 0)
-    assert [shown_text(paragraph.text) for paragraph in found] == ["Ann slept.", "Bob␍too."]
+    assert [shown_text(paragraph.text) for paragraph in found] == ["Ann slept.", "Bob\rtoo."]
 
 
 def test_a_part_full_of_entities_is_drawn_quickly():
