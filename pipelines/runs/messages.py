@@ -155,9 +155,12 @@ def _rejects(output: dict[str, Any], folder: str, table: str) -> list[str]:
 
 def _next(output: str) -> list[str]:
     """Return two commands to try on an output of entities."""
-    query = f"SELECT label, text, count(*) AS n FROM '{join(output, ANNOTATIONS.name)}/*.parquet' GROUP BY ALL "
+    rows = f"{join(output, ANNOTATIONS.name)}/*.parquet".replace("'", "''")
+    query = f"SELECT label, text, count(*) AS n FROM '{rows}' GROUP BY ALL ORDER BY n DESC LIMIT 20"
+    # The quotes of SQL stay readable within double quotes, where a shell still reads a few characters of a path.
+    quoted = shlex.quote(query) if set(query) & set('"$`\\!') else f'"{query}"'
     return [
         "Next:",
         f"  spanmarker browse {shlex.quote(output)}",
-        f"  duckdb -c {shlex.quote(query + 'ORDER BY n DESC LIMIT 20')}",
+        f"  duckdb -c {quoted}",
     ]
