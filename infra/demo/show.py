@@ -10,8 +10,8 @@ import pyarrow.dataset as ds
 from rich.console import Console
 from rich.table import Table
 
-TAG_TABLES = 12
-COLUMNS = ("document_id", "char_start", "char_end", "label", "score", "text")
+N_SHOWN = 12
+COLUMNS = ("document_id", "text", "label", "score")
 
 
 def main(output: str) -> None:
@@ -21,10 +21,13 @@ def main(output: str) -> None:
         output: output folder of `spanmarker tag`.
     """
     annotations = ds.dataset(f"{output}/annotations").to_table(columns=list(COLUMNS))
-    shown = min(TAG_TABLES, annotations.num_rows)
+    shown = min(N_SHOWN, annotations.num_rows)
     places = pa.array([number * annotations.num_rows // shown for number in range(shown)], pa.int64())
-    table = Table(*COLUMNS, title=f"{shown} of {annotations.num_rows:,} rows")
-    for row in annotations.take(places).to_pylist():
+    rows = annotations.take(places).to_pylist()
+    table = Table(title=f"{shown} of {annotations.num_rows:,} rows")
+    for name in COLUMNS:  # Ids may be cut. Labels may not, since many begin alike.
+        table.add_column(name, no_wrap=name != "text", max_width=18 if name == "document_id" else None)
+    for row in rows:
         row["document_id"] = row["document_id"].rsplit("/", 1)[-1]  # The last component identifies the document.
         row["score"] = f"{row['score']:.2f}"
         table.add_row(*(str(row[name]) for name in COLUMNS))

@@ -144,7 +144,7 @@ def _difference(first: str, second: str) -> str:
             return f"words or entities differ, first where {names}"
         if _key(ours) != _key(theirs):
             other_ids = other_ids or names
-    return f"only their ids differ: {other_ids}" if other_ids else "they differ"
+    return f"their ids differ: {other_ids}" if other_ids else "they differ"
 
 
 def _name(sentence: Sentence) -> str:

@@ -155,11 +155,12 @@ def _rejects(output: dict[str, Any], folder: str, table: str) -> list[str]:
 
 def _next(output: str) -> list[str]:
     """Return two commands to try on an output of entities."""
-    rows = f"{join(output, ANNOTATIONS.name)}/*.parquet"
+    rows = f"{join(output, ANNOTATIONS.name)}/*.parquet".replace("'", "''")
     query = f"SELECT label, text, count(*) AS n FROM '{rows}' GROUP BY ALL ORDER BY n DESC LIMIT 20"
-    plain = shlex.quote(output) == output  # also within double quotes, which the quotes of SQL can be within
+    # The quotes of SQL stay readable within double quotes, where a shell still reads a few characters of a path.
+    quoted = shlex.quote(query) if set(query) & set('"$`\\!') else f'"{query}"'
     return [
         "Next:",
         f"  spanmarker browse {shlex.quote(output)}",
-        f'  duckdb -c "{query}"' if plain else f"  duckdb -c {shlex.quote(query)}",
+        f"  duckdb -c {quoted}",
     ]

@@ -2,7 +2,9 @@
 
 import io
 import json
+import shlex
 
+import duckdb
 import pytest
 from prometheus_client import generate_latest
 from rich.console import Console
@@ -211,17 +213,20 @@ def test_a_status_says_how_the_last_run_ended(output, console):
 
 def test_the_first_and_last_lines_speak_to_the_user(tmp_path, tiny_bundle):
     corpus = write_jsonl(tmp_path / "in.jsonl", [*documents(4), {"id": "n", "text": None}])
-    first, second, *others = tag([corpus], tmp_path / "out", tiny_bundle, threshold=0.0).splitlines()
+    output = tmp_path / "the reader's"
+    first, second, *others = tag([corpus], output, tiny_bundle, threshold=0.0).splitlines()
     assert first.startswith("Model: ")
     assert "labels" in first
     assert second.startswith("1 file, ")
     assert ", 1 shard. 1 worker with " in second
     text = "\n".join(others)
     assert "device" not in text
-    assert f"Rejects: null_text 1. Each with its reason: {tmp_path / 'out' / 'rejects'}" in text
+    assert f"Rejects: null_text 1. Each with its reason: {output / 'rejects'}" in text
     assert "Most frequent labels: " in text
-    assert f"spanmarker browse {tmp_path / 'out'}" in text
-    assert "duckdb -c " in text
+    browse, query = (shlex.split(line) for line in others[-2:])
+    assert browse == ["spanmarker", "browse", str(output)]
+    assert query[:2] == ["duckdb", "-c"]
+    assert duckdb.sql(query[2]).fetchall()
 
 
 def test_files_of_a_plan_are_counted(tmp_path, tiny_bundle):
