@@ -2,8 +2,8 @@
 
     python docs/screenshots.py
 
-It needs the development tools (`make setup`) and Chromium. The pictures show the pages as they are, 1280 pixels wide and
-in light colours.
+It needs the development tools (`make setup`) and Chromium. The pictures show the pages as they are, 1280 pixels wide
+and in light colours.
 """
 
 import json

@@ -57,6 +57,5 @@ class Pushgateway:
                 self._warned = True
                 self._warn(PipelineError("metrics.not_pushed", url=self._shown, reason=error))
 
-    def _handler(self, *request: Any, **more: Any) -> Callable[[], None]:
-        name, password = self._login
-        return basic_auth_handler(*request, **more, username=name, password=password)
+    def _handler(self, url: str, method: str, timeout: float | None, headers: Any, data: bytes) -> Callable[[], None]:
+        return basic_auth_handler(url, method, timeout, headers, data, *self._login)
