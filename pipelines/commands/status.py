@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pipelines.report.status import Status
 
 
+#: Counts that are not shown if they are 0.
+_SELDOM = ("empty", "rejected", "unreadable")
 #: Seconds between two looks at a run, and between two lines where the output is not a terminal.
 _WATCH_SECONDS, _LINE_SECONDS = 2.0, 30.0
 
@@ -79,13 +81,16 @@ def _print(found: "Status") -> None:
     from spanmarker_core.text.counted import counted
 
     console = wide_console()
-    table = Table(Column("shard", overflow="fold"), "state", *found.names, box=None)
+    # So that the names of shards fit in 80 columns.
+    names = [name for name in found.names if found.totals.counts[name] or name not in _SELDOM]
+    columns = [Column(name, justify="right") for name in names]
+    table = Table(Column("shard", overflow="fold"), "state", *columns, box=None, pad_edge=False)
     for name, entry in found.first:
-        numbers = [f"{entry.counts[column]:,}" for column in found.names] if entry is not None else []
+        numbers = [f"{entry.counts[column]:,}" for column in names] if entry is not None else []
         table.add_row(name, "done" if entry is not None else "left", *numbers)
     if found.shards > len(found.first):
         table.add_row(f"and {found.shards - len(found.first):,} more")
-    totals = (f"{found.totals.counts[name]:,}" for name in found.names)
+    totals = (f"{found.totals.counts[name]:,}" for name in names)
     table.add_row(counted(found.shards, "shard"), "", *totals)
     console.print(table)
     lines = [f"rejected, {code}: {number:,}" for code, number in found.totals.reject_codes.most_common()]

@@ -1,63 +1,16 @@
 """Commands in a terminal: what is on the screen while they work, and what Ctrl-C and SIGTERM leave there."""
 
 import json
-import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.support.jobs import slow_documents, write_jsonl
 from tests.support.processes import environment, finish, shards_done, start, wait_for, wait_for_shards
-
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-
-
-class Terminal:
-    """A command in a pseudo-terminal; `seen` is what it wrote, in pieces."""
-
-    def __init__(self, *words, killers=False):
-        master, slave = pty.openpty()
-        self.master, self.seen = master, []
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli", *map(str, words)],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env=environment(killers, TERM="xterm", COLUMNS="120", LINES="40"),
-            start_new_session=True,
-        )
-        os.close(slave)
-
-    def read(self, until, seconds=120):
-        """Read until something is true of the text, or the command ends."""
-        deadline = time.monotonic() + seconds
-        while not until(self.text):
-            assert time.monotonic() < deadline, self.text[-2000:]
-            ready, _, _ = select.select([self.master], [], [], 0.2)
-            if ready:
-                try:
-                    data = os.read(self.master, 1 << 16)
-                except OSError:  # Linux says so at the end.
-                    break
-                if not data:
-                    break
-                self.seen.append(data.decode("utf-8", "replace"))
-        return self.text
-
-    def end(self):
-        self.read(lambda text: False)
-        os.close(self.master)
-        return self.process.wait(60)
-
-    @property
-    def text(self):
-        return _ESCAPES.sub("", "".join(self.seen))
+from tests.support.terminal import Terminal
 
 
 @pytest.fixture
@@ -72,7 +25,7 @@ def test_a_terminal_shows_a_bar_with_the_remaining_time(job):
     assert terminal.end() == 0, terminal.text
     text = terminal.text
     assert text.startswith("Model: ") or "\nModel: " in text
-    bar = re.search(r"tagging [━╸╺ ]+\d+ % \d:\d\d elapsed, about \d:\d\d left", text)
+    bar = re.search(r"tagging [━╸╺ ]+\d+ %  \d:\d\d elapsed, about \d:\d\d left", text)
     assert bar, text
     assert re.search(r"\d+ of \d+ shards, \d+ documents?, \d+ entit(y|ies), [\d,]+ words/s", text)
     assert "loading the model" in text
@@ -90,8 +43,8 @@ def test_an_interruption_says_what_is_kept_and_how_to_continue(job, tmp_path, nu
     last = terminal.text[-2000:]
     done = shards_done(tmp_path / "out")
     assert re.search(rf"{done} of \d+ shards of this run (is|are) done and kept", last), last
-    command = next(line.strip() for line in last.splitlines() if line.strip().startswith("spanmarker tag --input"))
-    assert command.split()[1:] == [str(word) for word in job]
+    command = last[last.index("  spanmarker tag --input") :].split()
+    assert command[1:] == [str(word) for word in job]
     status = subprocess.run(
         [sys.executable, "-m", "pipelines.cli", "status", str(tmp_path / "out"), "--json"],
         capture_output=True,

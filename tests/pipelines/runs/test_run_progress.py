@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import generate_latest
 from rich.console import Console
 
+from pipelines.commands import status as status_command
 from pipelines.errors import PipelineError
 from pipelines.output.digest_set import DigestSet
 from pipelines.output.progress_file import PROGRESS, read_state
@@ -199,6 +200,21 @@ def test_a_status_names_the_run_that_is_writing(output, console, monkeypatch):
         # A machine that failed releases nothing.
         monkeypatch.setattr(status_module, "_SILENT", -1)
         assert spanmarker("status", output).returncode == 0
+
+
+def test_a_status_follows_a_run_until_it_ends(output, console, monkeypatch):
+    with Display(console) as display, JsonLog(None) as log, sole_writer(str(output), "spanmarker tag"):
+        state = RunProgress(str(output), 3, 300, "tag", display, log).state()
+        module.write_state(str(output), state)
+        writing = status_module.read_status(str(output))
+    ended = status_module.read_status(str(output))
+    found = iter([writing, writing, ended])
+    monkeypatch.setattr(status_module, "read_status", lambda path: next(found))
+    monkeypatch.setattr(status_command, "_WATCH_SECONDS", 0.01)
+    shown = spanmarker("status", output, "--watch")
+    assert shown.returncode == 0
+    assert shown.stderr.count("Running: spanmarker tag, process ") == 1  # as a line every 30 seconds
+    assert next(found, None) is None
 
 
 def test_a_status_says_how_the_last_run_ended(output, console):
