@@ -2,8 +2,8 @@
 
     python docs/screenshots.py
 
-It needs the development tools (`make setup`) and Chromium. The pictures show the pages as they are, 1280 pixels wide and
-in light colours.
+It needs the development tools (`make setup`) and Chromium. The pictures show the pages as they are, 1280 pixels wide
+and in light colours.
 """
 
 import json
@@ -40,7 +40,7 @@ def main() -> None:
             check=True,
         )
         with page() as visit, browsing(work) as url:
-            take(visit, (work / "demo-out" / "report.html").as_uri(), "report", ".sample li:nth-child(5)")
+            take(visit, (work / "demo-out" / "report.html").as_uri(), "report", ".sample li:nth-child(4)")
             take(visit, url, "browse", "tbody tr:nth-child(10)")
 
 
