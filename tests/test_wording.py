@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SOURCES = ("schemas", "spanmarker_core", "pipelines", "infra", "benchmarks")
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/**/*.md")
+SOURCES = ("schemas", "spanmarker_core", "pipelines", "infra", "benchmarks", "examples")
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "examples/README.md")
 PHRASES = re.compile(
     r"""
     (?<!there\ )\b(is|are)\ no\ (?!longer\b|more\b)\w+  # "is not a", "are not"
