@@ -336,7 +336,7 @@ class CoreError(CodedError):
         "data.unknown_format": "{path} is not annotated data in a known format (docs/formats.md). Rename it with the "
         "ending of its format, such as .jsonl, .parquet or .conll, or convert it: spanmarker convert --from FORMAT.",
         "data.scheme_needed": (
-            "{path} contains tags, which require a label scheme. Pass --scheme with one of: {schemes}."
+            "{path} contains tags, which require a label scheme.{likely} Pass --scheme with one of: {schemes}."
         ),
         "data.scheme_mismatch": "{path} contains {holds}, which scheme {scheme} cannot read. Use --scheme: {schemes}.",
         "data.not_split": "{path} contains texts without words, and only `spanmarker prepare --annotated` can split "
