@@ -337,7 +337,7 @@ class CoreError(CodedError):
         "with the ending of its format, such as .jsonl, .parquet or .conll, or convert it: spanmarker convert --from "
         "FORMAT.",
         "data.scheme_needed": (
-            "{path} contains tags, which require a label scheme. Pass --scheme with one of: {schemes}."
+            "{path} contains tags, which require a label scheme.{likely} Pass --scheme with one of: {schemes}."
         ),
         "data.scheme_mismatch": "{path} contains {holds}, which scheme {scheme} cannot read. Use --scheme: {schemes}.",
         "data.not_split": "{path} contains texts without words, and only `spanmarker prepare --annotated` can split "

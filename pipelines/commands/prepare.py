@@ -77,8 +77,9 @@ def prepare(
     from pipelines.runs.run import run_job
 
     if dry_run:
+        from pipelines.report.printed import wide_console
         from pipelines.runs.dry_run import dry_run as show
 
-        show(checked, Console())
+        show(checked, wide_console())
     else:
         run_job(checked, Console(quiet=quiet), verbose)

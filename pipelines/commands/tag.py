@@ -69,9 +69,10 @@ def tag(
 
         tag_texts(checked, text or [], Console())
     elif dry_run:
+        from pipelines.report.printed import wide_console
         from pipelines.runs.dry_run import dry_run as show
 
-        show(checked, Console())
+        show(checked, wide_console())
     else:
         from pipelines.runs.run import run_job
 

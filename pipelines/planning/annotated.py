@@ -41,7 +41,7 @@ from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.detect import format_of, is_companion
 from spanmarker_core.formats.json_files import JsonFile
 from spanmarker_core.formats.options import ReadOptions
-from spanmarker_core.formats.registry import FORMATS
+from spanmarker_core.formats.registry import FORMATS, scheme_needed
 from spanmarker_core.text.tag_schemes import TAG_SCHEMES, check_tag_scheme
 
 #: Endings of compressed files, and none.
@@ -115,7 +115,7 @@ def _ranges(
         yield "sentences.dataset", 0, 0, n_bytes, dataset_content(path)
     elif kind.startswith("conll"):
         if scheme is None:
-            raise CoreError("data.scheme_needed", path=path, schemes=", ".join(TAG_SCHEMES))
+            raise scheme_needed(source_of(path), "conll", ReadOptions())
         check_tag_scheme(scheme)
         with open_input(path) as file:
             yield f"sentences.{kind}", 0, size, size, ContentIdentity(path, file).of([(0, size)])
@@ -150,10 +150,10 @@ def _foreign(path: str, size: int, columns: Columns, scheme: str | None) -> Rang
             next(FORMATS[name].reader(source, options), None)  # finds out whether it has the columns
     except CoreError as error:
         if error.code == "data.scheme_needed":
-            raise
+            raise scheme_needed(source, name, options) from None
         raise BadColumns(str(error.values.get("reason", error))) from error
     if name == "tags" and scheme not in TAG_SCHEMES:
-        raise CoreError("data.scheme_needed", path=path, schemes=", ".join(TAG_SCHEMES))
+        raise scheme_needed(source, name, options)
     return f"formats.{name}", 0, size, size, foreign_content(path)
 
 

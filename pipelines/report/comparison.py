@@ -34,7 +34,7 @@ def compare_reports(first: str, second: str) -> dict[str, Any]:
         counts = [f"{each['sentences']:,} sentences with {each['entities']:,} entities" for each in data]
         problem = f"the first has {counts[0]}, the second {counts[1]}"
         if counts[0] == counts[1]:
-            problem = f"both have {counts[0]}, but {_difference(first, second)}"
+            problem = f"both have {counts[0]}{_difference(first, second)}"
         raise PipelineError("compare.other_data", first=first, second=second, problem=problem)
     comparison = Comparison()
     for ours, theirs in zip_longest(read_predictions(first), read_predictions(second)):
@@ -141,10 +141,10 @@ def _difference(first: str, second: str) -> str:
     for (ours, _), (theirs, _) in zip(read_predictions(first), read_predictions(second), strict=False):
         names = f"{_name(ours)} in the first is {_name(theirs)} in the second"
         if _key(ours)[2:] != _key(theirs)[2:]:
-            return f"words or entities differ, first where {names}"
+            return f", but words or entities differ, first where {names}"
         if _key(ours) != _key(theirs):
             other_ids = other_ids or names
-    return f"their ids differ: {other_ids}" if other_ids else "they differ"
+    return f" and the same words, but other ids: {other_ids}" if other_ids else ", but they differ"
 
 
 def _name(sentence: Sentence) -> str:

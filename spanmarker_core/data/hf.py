@@ -100,7 +100,7 @@ def _annotation_column(path: Path, columns: set[str], scheme: str | None) -> str
         raise CoreError("data.bad_dataset", path=path, problem=problem)
     if scheme is None and TAGS in columns:
         choices = SCHEMES if ENTITIES in columns else TAG_SCHEMES
-        raise CoreError("data.scheme_needed", path=path, schemes=", ".join(choices))
+        raise CoreError("data.scheme_needed", path=path, likely="", schemes=", ".join(choices))
     source = TAGS if scheme in TAG_SCHEMES else ENTITIES
     if source not in columns:
         holds, schemes = ("spans", "spans") if source == TAGS else ("tags", ", ".join(TAG_SCHEMES))

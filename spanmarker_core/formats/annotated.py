@@ -17,7 +17,7 @@ from spanmarker_core.formats.detect import format_of
 from spanmarker_core.formats.document import AnnotatedDocument
 from spanmarker_core.formats.flatten import shown
 from spanmarker_core.formats.options import ReadOptions, Source
-from spanmarker_core.formats.registry import FORMATS, read_documents
+from spanmarker_core.formats.registry import FORMATS, read_documents, scheme_needed
 from spanmarker_core.formats.words import with_words, word_sentences
 from spanmarker_core.text.tag_schemes import TAG_SCHEMES, scheme_called
 
@@ -72,7 +72,7 @@ def read_annotated(
     name = _format_of(path)
     if name == "conll":
         if scheme is None:
-            raise CoreError("data.scheme_needed", path=path, schemes=", ".join(TAG_SCHEMES))
+            raise scheme_needed(_source(path), name, options)
         return _not_empty(path, read_conll(path, scheme, token_column=token_column, tag_column=tag_column))
     if name == "jsonl.ids":
         _check_scheme(path, name, scheme)
@@ -127,7 +127,7 @@ def _parquet_columns(path: Path) -> tuple[bool, bool]:
 
 def _check_scheme(path: Path, name: str, scheme: str | None) -> None:
     if name == "tags" and scheme not in TAG_SCHEMES:
-        raise CoreError("data.scheme_needed", path=path, schemes=", ".join(TAG_SCHEMES))
+        raise scheme_needed(_source(path), "parquet" if path.suffix == ".parquet" else name, ReadOptions())
     if name not in _TAGGED and scheme in TAG_SCHEMES:
         raise CoreError("data.scheme_mismatch", path=path, holds="spans", scheme=scheme, schemes="spans, or none")
 

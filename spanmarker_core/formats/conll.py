@@ -26,7 +26,7 @@ def read_conll(source: Source, options: ReadOptions) -> Iterator[AnnotatedDocume
         CoreError: `data.scheme_needed`, `call.unknown_option`.
     """
     if options.scheme is None:
-        raise CoreError("data.scheme_needed", path=source.path, schemes=", ".join(TAG_SCHEMES))
+        raise CoreError("data.scheme_needed", path=source.path, likely="", schemes=", ".join(TAG_SCHEMES))
     scheme = check_tag_scheme(options.scheme)
     with source.open(source.path) as file:
         records = conll_records(file, scheme, options.token_column, options.tag_column, source.name)

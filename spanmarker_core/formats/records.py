@@ -85,7 +85,7 @@ def documents_of(
     order = DocumentOrder()
     scheme = scheme_called(options.scheme) if options.scheme is not None else None
     if form == "tags" and scheme not in TAG_SCHEMES:
-        raise CoreError("data.scheme_needed", path=source.path, schemes=", ".join(TAG_SCHEMES))
+        raise CoreError("data.scheme_needed", path=source.path, likely="", schemes=", ".join(TAG_SCHEMES))
 
     def parsed() -> Iterator[AnnotatedDocument | Sentence | BadRecord]:
         for number, (place, record) in enumerate(records):

@@ -1,9 +1,11 @@
 """The formats of annotated documents."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import IO, Any
 
+from spanmarker_core.data.blocks import DamagedFile
 from spanmarker_core.data.jsonl import LINE_ENDINGS
 from spanmarker_core.data.records import BadRecord
 from spanmarker_core.errors import CoreError
@@ -23,7 +25,10 @@ from spanmarker_core.formats.document import AnnotatedDocument, BadRow
 from spanmarker_core.formats.flatten import Kept, fitting_documents
 from spanmarker_core.formats.folders import Opener
 from spanmarker_core.formats.options import ReadOptions, Source, WriteOptions
+from spanmarker_core.text.tag_schemes import TAG_SCHEMES
 
+#: Documents of which the tags are tried in each scheme, if the user names none.
+_TRIED = 1000
 Reader = Callable[[Source, ReadOptions], Iterator[AnnotatedDocument | BadRecord]]
 
 
@@ -120,7 +125,7 @@ def read_documents(source: Source, name: str, options: ReadOptions) -> Iterator[
             first invalid record, and the errors of the reader.
     """
     found = format_called(name)
-    for item in found.reader(source, options):
+    for item in _records(source, name, options):
         if isinstance(item, AnnotatedDocument):
             yield item
         elif not isinstance(item, BadRow):
@@ -129,6 +134,38 @@ def read_documents(source: Source, name: str, options: ReadOptions) -> Iterator[
             raise CoreError("data.bad_dataset", path=source.path, problem=item.problem.rstrip("."))
         else:
             raise CoreError("data.bad_row", path=source.path, row=item.place, problem=item.problem.rstrip("."))
+
+
+def _records(source: Source, name: str, options: ReadOptions) -> Iterator[AnnotatedDocument | BadRecord]:
+    try:
+        yield from FORMATS[name].reader(source, options)
+    except CoreError as error:
+        raise (scheme_needed(source, name, options) if error.code == "data.scheme_needed" else error) from None
+
+
+def scheme_needed(source: Source, name: str, options: ReadOptions) -> CoreError:
+    """Return the error for tags without a scheme, which names the schemes in which the first tags can be read.
+
+    Args:
+        source: the source.
+        name: name of its format.
+        options: options of the reader.
+    """
+    fitting = [scheme for scheme in TAG_SCHEMES if _fits(source, name, replace(options, scheme=scheme))]
+    # Without prefixes nearly all tags are valid, so `plain` only means something if nothing else fits.
+    prefixed = [scheme for scheme in fitting if scheme != "plain"]
+    telling = fitting and len(prefixed) < len(TAG_SCHEMES) - 1
+    likely = f" The first tags can be read as {' or '.join(prefixed or fitting)}." if telling else ""
+    return CoreError("data.scheme_needed", path=source.path, likely=likely, schemes=", ".join(TAG_SCHEMES))
+
+
+def _fits(source: Source, name: str, options: ReadOptions) -> bool:
+    """Return whether the first documents of a source can be read."""
+    try:
+        first = islice(FORMATS[name].reader(source, options), _TRIED)
+        return not any(isinstance(item, BadRecord) for item in first)
+    except (CoreError, DamagedFile):
+        return False
 
 
 def write_documents(

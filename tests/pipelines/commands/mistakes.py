@@ -119,6 +119,7 @@ MISTAKES = {
         tag --input lake --output done --labels person --limit 2
         tag --input done/plan.jsonl --output done
         tag --input lake --output out --metrics notes.docx
+        tag --input lake --output out --metrics-push gateway:9091
         tag --input lake --output out --log-json lake/a.jsonl
     """,
     "How to tag": """

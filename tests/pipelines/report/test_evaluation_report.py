@@ -203,7 +203,7 @@ def test_reports_of_other_data_are_refused(report, change):
     with pytest.raises(PipelineError, match=r"compare.other_data") as caught:
         compare_reports(str(first), str(second))
     problem = str(caught.value.values["problem"])
-    assert ("ids differ" in problem) == (change == "document")
+    assert ("other ids" in problem) == (change == "document")
     assert (f"document {last.document_id!r}" in problem) == (change != "sentence")
 
 

@@ -11,6 +11,7 @@ from spanmarker_core.errors import CoreError
 from spanmarker_core.formats.detect import format_of
 from spanmarker_core.formats.options import ReadOptions, Source
 from spanmarker_core.formats.registry import read_documents
+from spanmarker_core.text.tag_schemes import TAG_SCHEMES
 from tests.spanmarker_core.formats.conftest import Memory
 
 
@@ -294,3 +295,21 @@ def test_columns_that_the_user_names_must_be_there(form, record):
     assert found(record) == found(record, id_column="id") == ("i", "Ada")
     assert found(named, id_column="key", text_column="body") == ("i", "Ada")
     assert found(record, id_column="key") == found(record, text_column="body") == "data.bad_record"
+
+
+TAGGED = {"IOB2": ["B-PER", "I-PER", "O", "B-PER"], "BIOES": ["B-PER", "E-PER", "O", "S-PER"], "plain": ["PER", "O"]}
+
+
+@pytest.mark.parametrize("name", ["tags", "conll"])
+@pytest.mark.parametrize("scheme", [*TAGGED, "any"])
+def test_tags_without_a_scheme_name_those_in_which_they_can_be_read(name, scheme):
+    tags = TAGGED.get(scheme, ["O", "O"])
+    if name == "conll":
+        content = "".join(f"word {tag}\n" for tag in tags)
+    else:
+        content = json.dumps({"tokens": ["word"] * len(tags), "ner_tags": tags})
+    with pytest.raises(CoreError) as caught:
+        read(name, content, options=ReadOptions())
+    assert caught.value.code == "data.scheme_needed"
+    named = str(caught.value.values["likely"])
+    assert [each for each in TAG_SCHEMES if f" {each}" in named] == ([] if scheme == "any" else [scheme])
