@@ -30,8 +30,9 @@ def prepared(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(prepared, tmp_path):
-    return shutil.copytree(prepared, tmp_path / "data", symlinks=True)
+def folder(prepared):
+    with tempfile.TemporaryDirectory() as temporary:  # a short path, since tables break long ones
+        yield shutil.copytree(prepared, Path(temporary).resolve() / "data", symlinks=True)
 
 
 @pytest.mark.parametrize("name", RUN)

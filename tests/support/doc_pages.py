@@ -124,7 +124,7 @@ def make_folder(folder: Path) -> None:
     speeches = (demo / "speeches.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (folder / "docs" / "speeches.jsonl").write_text("".join(speeches[:2]), encoding="utf-8")
     pq.write_table(pq.read_table(demo / "wikipedia.parquet").slice(1, 2), folder / "docs" / "wikipedia.parquet")
-    for name, n_sentences in (("train", 60), ("dev", 20), ("test", 20)):
+    for name, n_sentences in (("train", 24), ("dev", 8), ("test", 20)):
         lines = (data / f"{name}.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
         (folder / f"{name}.jsonl").write_text("".join(lines[:n_sentences]), encoding="utf-8")
     write_encoder(
@@ -151,6 +151,7 @@ def as_reader(folder: Path) -> Iterator[None]:
         contextlib.chdir(folder),
         mock.patch.dict(os.environ, environment),
         mock.patch.dict(ENGINES, local="tests.support.inline_engine"),
+        mock.patch("torch.set_num_threads"),  # Other tests run beside this one.
     ):
         yield
 
