@@ -40,7 +40,7 @@ def main() -> None:
             check=True,
         )
         with page() as visit, browsing(work) as url:
-            take(visit, (work / "demo-out" / "report.html").as_uri(), "report", ".sample li:nth-child(4)")
+            take(visit, (work / "demo-out" / "report.html").as_uri(), "run-report", ".sample li:nth-child(4)")
             take(visit, url, "browse", "tbody tr:nth-child(10)")
 
 
