@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from http.client import HTTPException
-from typing import Any
 from urllib.parse import unquote, urlunsplit
 
 from prometheus_client.exposition import basic_auth_handler, push_to_gateway
@@ -57,5 +56,7 @@ class Pushgateway:
                 self._warned = True
                 self._warn(PipelineError("metrics.not_pushed", url=self._shown, reason=error))
 
-    def _handler(self, url: str, method: str, timeout: float | None, headers: Any, data: bytes) -> Callable[[], None]:
+    def _handler(
+        self, url: str, method: str, timeout: float | None, headers: list[tuple[str, str]], data: bytes
+    ) -> Callable[[], None]:
         return basic_auth_handler(url, method, timeout, headers, data, *self._login)
