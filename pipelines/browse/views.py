@@ -307,7 +307,11 @@ def _form(
         "match": request.text("match") or "part",
         "orders": orders,
         "sort": query.order,
-        "more_filters": any(fields[name] not in (None, "") for name in ("least", "most", "match", "sort")),
+        # Unfolded only if they change the results: the form sends the defaults too.
+        "more_filters": query.least is not None
+        or query.most is not None
+        or (request.text("match") or "part") != "part"
+        or query.order != next(iter(orders)),
     }
 
 

@@ -26,6 +26,8 @@ _WORTH_CUTTING = 12
 _LABEL, _TOOLTIP = 80, 1000
 #: Maximum number of code points of an entity and its label that stay on one line, on a phone too.
 _SHORT = 32
+#: Texts of characters that are not wider than Latin ones; invisible characters are shown as their names.
+_NARROW = re.compile(r"[\x20-\x7e\xa1-\u052f]*")
 #: Maximum number of code points by which a section of a text moves to begin and end between words.
 _TO_SPACE = 40
 #: Characters of names after which a line may break; browsers know about hyphens.
@@ -142,10 +144,10 @@ def highlighted(text: str, marks: Sequence[Mark], limit: int = 400) -> Markup:
             reopened = [each for each in open_marks[first:] if each not in closing]
             parts += [_end(each, whole=each in closing) for each in reversed(open_marks[first:])]
             open_marks[first:] = reopened
-            parts += map(_begin, reopened)
+            parts += [_begin(each, text) for each in reopened]
         opening = [each for each in inside if max(each.start, low) == edge < min(each.end, high)]
         open_marks += opening
-        parts += map(_begin, opening)
+        parts += [_begin(each, text) for each in opening]
     if high < len(text):
         beyond = len(marks) - len(inside)
         parts.append(Markup(" …"))
@@ -181,8 +183,9 @@ def between_words(text: str, low: int, high: int) -> tuple[int, int]:
     return (first, last) if first < last else (low, high)
 
 
-def _begin(mark: Mark) -> Markup:
-    short = " short" if mark.end - mark.start + len(mark.label) <= _SHORT else ""
+def _begin(mark: Mark, text: str) -> Markup:
+    words = text[mark.start : min(mark.end, mark.start + _SHORT + 1)] + mark.label
+    short = " short" if len(words) <= _SHORT and _NARROW.fullmatch(words) else ""
     return Markup('<mark class="{} t{}{}">').format(mark.kind, min(mark.tone, TONES), short)
 
 

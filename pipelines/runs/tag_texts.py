@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pipelines.jobs.tag_text import TextJob
+from pipelines.runs.progress import Display
 from pipelines.stages.languages import with_languages
 from pipelines.stages.pack import pack
 from pipelines.stages.read import INPUTS
@@ -32,12 +33,16 @@ def tag_texts(job: TextJob, texts: list[str], console: Console) -> None:
     info = read_info(job.model_path)
     job.identity(info)  # Labels and decoder are checked before the model is loaded, which takes seconds.
 
-    import torch
+    # The entities are the output of this command, so its progress is not written there.
+    with Display(Console(stderr=True)) as display, display.phase("loading PyTorch and the model"):
+        import torch
 
-    from spanmarker_core import load
-    from spanmarker_core.inference.input_checks import validate_texts
+        from spanmarker_core import load
+        from spanmarker_core.inference.input_checks import validate_texts
 
-    texts = validate_texts(texts)
+        texts = validate_texts(texts)
+        torch.set_num_threads(job.threads_per_worker)
+        model = load(info.path, device=job.device, dtype=job.dtype, gate=job.gate)
     documents = pa.RecordBatch.from_pylist(
         [
             {"document_id": str(number), "source": "", "source_row": number, "text": text}
@@ -45,8 +50,6 @@ def tag_texts(job: TextJob, texts: list[str], console: Console) -> None:
         ],
         schema=INPUTS,
     )
-    torch.set_num_threads(job.threads_per_worker)
-    model = load(info.path, device=job.device, dtype=job.dtype, gate=job.gate)
     task = job.task(info, "")
     sentences = split(with_languages(documents, job.language), breaks=job.sentence_breaks)
     found = tag(pack(sentences, model.packer, model.config.context), model, task.decoder, task.thresholds, task.labels)
@@ -70,4 +73,4 @@ def _print(text: str, entities: list[dict[str, Any]], styles: dict[str, str], co
         space = " " * (width - len(label) + 2)
         lines.append(Text.assemble(f"  {entity['score']:.3f}  ", (label, style), space, surface))
     for line in [shown, *(lines or [Text("  no entities")])]:
-        console.print(line, soft_wrap=True)
+        console.print(line, soft_wrap=not console.is_terminal)

@@ -84,11 +84,11 @@ def test_an_entity_is_searched_filtered_and_seen_in_its_document(browser, url):
         assert "24 mentions found" in page.get_by_role("status").inner_text()
         page.get_by_role("list", name="Labels").get_by_role("link", name="work").click()
         page.get_by_text("Match, scores and order").click()
-        page.get_by_label("Lowest score").fill("0.7")
+        page.get_by_label("Lowest score", exact=True).fill("0.7")
         page.get_by_label("Order").select_option("highest score first")
         page.get_by_label("Entity", exact=True).press("Enter")
         assert "4 mentions found" in page.get_by_role("status").inner_text()
-        scores = [float(words.split()[-1]) for words in page.locator(".sample small").all_inner_texts()]
+        scores = [float(words.split()[-1]) for words in page.locator(".sample mark b").all_inner_texts()]
         assert scores == sorted(scores, reverse=True)
         assert min(scores) >= 0.7
         hit = page.locator(".sample li").first

@@ -135,6 +135,13 @@ def test_labels_are_never_cut_and_tooltips_hide_nothing():
     assert len(made) < 1200
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"), [("Ann", True), ("Zoë Łukasz", True), ("日本", False), ("a\u202eb", False), ("a" * 40, False)]
+)
+def test_only_marks_that_fit_a_phone_stay_on_one_line(text, expected):
+    assert ("short" in highlighted(text, [Mark(0, len(text), "PER 0.90")])) is expected
+
+
 def test_a_name_wraps_after_its_separators():
     assert str(name("s3://lake/a_<b>.txt")) == "<bdi>s3://<wbr>lake/<wbr>a_<wbr>&lt;b&gt;.txt</bdi>"
     assert len(name("a/" * 1000, 40)) < 1300
