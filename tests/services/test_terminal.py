@@ -24,7 +24,7 @@ def test_a_terminal_shows_a_bar_with_the_remaining_time(job):
     terminal = Terminal(*job, killers=True)
     assert terminal.end() == 0, terminal.text
     text = terminal.text
-    assert text.startswith("Model: ") or "\nModel: " in text
+    assert re.search(r"(^|[\r\n])Model: ", text)
     bar = re.search(r"tagging [━╸╺ ]+\d+ %  \d:\d\d elapsed, about \d:\d\d left", text)
     assert bar, text
     assert re.search(r"\d+ of \d+ shards, \d+ documents?, \d+ entit(y|ies), [\d,]+ words/s", text)
