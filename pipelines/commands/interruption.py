@@ -10,7 +10,7 @@ from types import FrameType
 from typing import NoReturn
 
 from pipelines.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, Terminated
-from pipelines.jobs.gateway import without_login
+from pipelines.jobs.hidden import HIDDEN
 
 
 @contextmanager
@@ -40,7 +40,8 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
     shown = "\x1b[?25h\n" if os.isatty(2) else ""  # The bar hides the cursor.
-    os.write(2, f"{shown}spanmarker: ended at once. {_SAME}:\n  {_command(sys.argv[1:])}\n".encode())
+    said = f"{shown}spanmarker: ended at once. {_SAME}:\n  {_command(sys.argv[1:])}\n"
+    os.write(2, said.encode(errors="surrogateescape"))  # File names need not be valid UTF-8.
     _leave(number, frame)
 
 
@@ -68,25 +69,29 @@ def _command(words: list[str]) -> str:
     return shlex.join(["spanmarker", *_without_secrets(words)])
 
 
+#: Option -> what is shown of its value.
+_OPTIONS = {f"--{name.replace('_', '-')}": shown for name, shown in HIDDEN.items()}
+
+
 def _without_secrets(words: list[str]) -> list[str]:
     """Return the words of a command line, without the values of options that may be secrets.
 
     >>> _without_secrets(["tag", "--storage-option", "secret=x", "--storage-option=key=y", "--", "--password=z"])
     ['tag', '--storage-option', 'secret=…', '--storage-option=key=…', '--', '--password=…']
+    >>> _without_secrets(["--", "--password", "z", "--streaming"])
+    ['--', '--password', '…', '--streaming']
     >>> _without_secrets(["--metrics-push=http://a:b@c", "--metrics-push", "http://a:b@c"])
     ['--metrics-push=http://…@c', '--metrics-push', 'http://…@c']
     """
     shown: list[str] = []
-    for word in words:
-        option = "--storage-option="
-        if "--" in shown or (shown and shown[-1] == "--storage-option"):
-            name, equals, _ = word.partition("=")
-            word = f"{name}=…" if equals else name
-        elif shown and shown[-1] == "--metrics-push":
-            word = without_login(word)
-        elif word.startswith("--metrics-push="):
-            word = f"--metrics-push={without_login(word.partition('=')[2])}"
-        elif word.startswith(option):
-            word = f"{option}{word.removeprefix(option).partition('=')[0]}=…"
+    hide = HIDDEN["beam_options"]
+    for place, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if "--" in words[:place]:
+            word = hide(word)
+        elif equals and option in _OPTIONS:
+            word = f"{option}={_OPTIONS[option](value)}"
+        elif place and words[place - 1] in _OPTIONS:
+            word = _OPTIONS[words[place - 1]](word)
         shown.append(word)
     return shown

@@ -12,7 +12,8 @@ from pydantic import ByteSize, Field, field_validator
 
 from pipelines import CODE_VERSION
 from pipelines.engines import ENGINES, Settings
-from pipelines.jobs.gateway import parse_gateway, without_login
+from pipelines.jobs.gateway import parse_gateway
+from pipelines.jobs.hidden import HIDDEN
 from pipelines.jobs.problems import not_one_of
 from pipelines.jobs.reject_limit import MaxRejects
 from pipelines.jobs.shared import DocumentColumns, InputFormat
@@ -157,11 +158,13 @@ class ShardJob(DocumentColumns):
 
     def described(self) -> dict[str, Any]:
         """Return the job for reports and logs, without the values of options that may hold secrets."""
-        hidden = {
-            "storage_option": [option.partition("=")[0] for option in self.storage_option],
-            "beam_options": [option.partition("=")[0] for option in self.beam_options],
-            "metrics_push": self.metrics_push and without_login(self.metrics_push),
-        }
+        hidden: dict[str, Any] = {}
+        for name, shown in HIDDEN.items():
+            value = getattr(self, name)
+            if isinstance(value, list):
+                hidden[name] = [shown(each).removesuffix("=…") for each in value]
+            else:
+                hidden[name] = value and shown(value)
         return {**self.model_dump(mode="json"), **hidden}
 
     @property

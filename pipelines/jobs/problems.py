@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipelines.jobs.hidden import HIDDEN
 from spanmarker_core.shown import Shown
 from spanmarker_core.text.messages import continued, likely_name
 
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
-#: Settings whose values may be secrets.
-_SECRET = {"storage_option", "beam_options", "metrics_push"}
 _NOT = {
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
@@ -127,7 +126,7 @@ def _problem(
     else:
         where = f"{file.place(inner[-1] if inner else name)}: {'.'.join([name, *inner])}"
     bounds = _bounds_of(field.metadata) if field is not None and not inner else {}
-    text = what_is_wrong(details, bounds, secret=name in _SECRET)
+    text = what_is_wrong(details, bounds, secret=name in HIDDEN)
     return text if text.startswith(f"{where} ") else f"{where}: {text}"
 
 

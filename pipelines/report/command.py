@@ -4,10 +4,7 @@ import shlex
 from typing import Any
 
 from pipelines.jobs.base import ShardJob
-from pipelines.jobs.gateway import without_login
-
-#: Options shown without their values, which may be secrets.
-_HIDDEN = ("storage_option", "beam_options")
+from pipelines.jobs.hidden import HIDDEN
 
 
 def command_line(job: ShardJob) -> str:
@@ -28,10 +25,10 @@ def command_line(job: ShardJob) -> str:
             words.append("--annotated")
         elif value != field.get_default(call_default_factory=True):
             if name == "beam_options":
-                last = ["--", *(_named(option) for option in value)]
+                last = ["--", *map(HIDDEN[name], value)]
             else:
                 words += _option(name, value)
-    return " ".join(word if word.endswith("=…") else shlex.quote(word) for word in words + last)
+    return " ".join(word if word == "…" or word.endswith("=…") else shlex.quote(word) for word in words + last)
 
 
 def _option(name: str, value: Any) -> list[str]:
@@ -40,13 +37,5 @@ def _option(name: str, value: Any) -> list[str]:
         return [option if value else f"--no-{option[2:]}"]
     if isinstance(value, dict):
         value = [f"{key}={amount}" for key, amount in value.items()]
-    if name == "metrics_push":
-        value = without_login(value)
-    if name in _HIDDEN:
-        value = [_named(each) for each in value]
-    return [word for each in (value if isinstance(value, list) else [value]) for word in (option, str(each))]
-
-
-def _named(option: str) -> str:
-    name, equals, _ = option.partition("=")
-    return f"{name}=…" if equals else name
+    shown = HIDDEN.get(name, str)
+    return [word for each in (value if isinstance(value, list) else [value]) for word in (option, shown(each))]

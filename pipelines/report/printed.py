@@ -44,7 +44,18 @@ def print_plain(console: Console, text: str) -> None:
     if console.is_terminal:
         lines = text.split("\n")
         text = "\n".join(line if line.startswith(" ") else _broken(line, console.width) for line in lines)
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(with_plain_spaces(text), markup=False, highlight=False, soft_wrap=True)
+
+
+def with_plain_spaces(text: str) -> str:
+    """Return a text whose lines are broken already, without the no-break spaces of `pipelines.pages.figures`.
+
+    Programs search for plain ones, and some terminals cannot show others.
+
+    Args:
+        text: the text.
+    """
+    return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _broken(line: str, width: int) -> str:

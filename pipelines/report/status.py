@@ -111,8 +111,11 @@ def read_status(output: str) -> Status:
     if not exists(plan_path(folder)):
         raise PipelineError("output.not_a_job", path=folder, file="plan.jsonl")
     state, writer = read_state(folder), current_writer(folder)
-    if writer is not None and state is not None and not state.error and _age(state) > _SILENT:
-        writer = None  # Its machine failed, so that nothing could release the lock.
+    if writer is not None and state is not None:
+        if state.updated < writer.since:
+            state = None  # It is of an earlier run: this one is still looking for its inputs.
+        elif not state.error and _age(state) > _SILENT:
+            writer = None  # Its machine failed, so that nothing could release the lock.
     done = find_done(folder).done
     names = ["documents", "tagged", "empty", "rejected", "unreadable", "entities"]
     if tables_of(plan_identity(plan_path(folder))) in (SAMPLE_TABLES, TRAINING_TABLES):

@@ -46,10 +46,6 @@ class Pace:
         self._sum += count
         self._added = time.monotonic()
 
-    def speed(self) -> float:
-        """Return the average number of units per second; 0 before any are done."""
-        return max(self.done - self._before, 0.0) / max(self._added - self.start, 1e-9)
-
     def elapsed(self) -> float:
         """Return the seconds since the start."""
         return time.monotonic() - self.start
@@ -60,10 +56,11 @@ class Pace:
         Returns:
             None before anything is done, if the total is unknown, and if it was wrong, because more is done.
         """
-        new = self.done - self._before
-        if self.total is None or new <= 0 or self._sum > self.total:
+        done, added = self._sum, self._added  # Another thread may add work in the meantime.
+        new = done - self._before
+        if self.total is None or new <= 0 or done > self.total:
             return None
-        rest, now = self.total - self.done, time.monotonic()
-        counting_down = rest / self.speed() - (now - self._added)
+        rest, now = self.total - done, time.monotonic()
+        counting_down = rest * max(added - self.start, 1e-9) / new - (now - added)
         # Work that is late is as slow as it has been, including the time since it was last added.
         return max(counting_down, 0.0) if counting_down > 1 or not rest else rest * (now - self.start) / new

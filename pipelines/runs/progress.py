@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.pages.figures import size
-from pipelines.report.printed import print_plain
+from pipelines.report.printed import print_plain, with_plain_spaces
 from pipelines.runs.pace import Pace
 
 #: Seconds between two lines where the output is not a terminal.
@@ -154,7 +154,7 @@ def _values(phase: _Phase) -> str:
     form: Callable[[float], str] = size if phase.unit == "bytes" else lambda count: f"{count:,.0f}"
     done = form(pace.done) if pace.total is None else f"{form(pace.done)} of {form(pace.total)}"
     unit = "" if phase.unit == "bytes" else f" {phase.unit}"
-    return ", ".join(part for part in (f"{done}{unit}", phase.shown) if part)
+    return with_plain_spaces(", ".join(part for part in (f"{done}{unit}", phase.shown) if part))
 
 
 def clock(seconds: float) -> str:

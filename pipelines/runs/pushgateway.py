@@ -51,7 +51,7 @@ class Pushgateway:
                 timeout=_TIMEOUT,
                 handler=self._handler,
             )
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, UnicodeError) as error:  # the last for a host name such as a..b
             if not self._warned:
                 self._warned = True
                 self._warn(PipelineError("metrics.not_pushed", url=self._shown, reason=error))

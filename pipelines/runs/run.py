@@ -24,6 +24,7 @@ from pipelines.output.layout import TABLES, table_ending, tables_of
 from pipelines.output.manifest import identity_digest, make_folders
 from pipelines.output.overwrite import refuse_inputs, refuse_overwrite
 from pipelines.output.pending_shards import SKIPPED, PendingShards, find_pending
+from pipelines.output.progress_file import remove_state
 from pipelines.output.reconcile import NONE, remove_uncommitted, remove_unknown_files
 from pipelines.report.command import command_line
 from pipelines.report.run_counts import Listeners, RunCounts, rejects_in
@@ -167,6 +168,7 @@ class _Run:
                 refuse_other_formats(output, self.job.commit)
             with self.display.phase("looking for inputs and finished shards"):
                 work = self._find_work(lease)
+                remove_state(output)  # of a run that ended early
             if not work.changed and (known := self._last_report(work)) is not None:
                 self._nothing_to_do(work, known, lease)
                 return
@@ -244,7 +246,7 @@ class _Run:
         task = replace(self.work.task(identity_digest(self.identity)), lease=lease.token)
         self.work.begin(self.output)
         progress = RunProgress(
-            self.output, work.left, work.left_bytes, job.verb, self.display, self.log, verbose=self.verbose
+            self.output, work.left, work.left_bytes, job.verb, self.display, self.log, lease.check, self.verbose
         )
         with progress:
             self.metrics.state = progress.state

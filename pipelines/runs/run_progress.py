@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from collections.abc import Callable
 from types import TracebackType
 
 from pipelines.engines import Listener
@@ -35,6 +36,7 @@ class RunProgress(Listener):
         verb: name of the command.
         display: shows the progress.
         log: receives an event every 30 seconds.
+        check: raises an error if the run has lost the lock; nothing is then written to the output.
         verbose: whether to print the environment of the workers.
 
     Attributes:
@@ -42,12 +44,20 @@ class RunProgress(Listener):
     """
 
     def __init__(
-        self, output: str, shards: int, n_bytes: int, verb: str, display: Display, log: JsonLog, verbose: bool = False
+        self,
+        output: str,
+        shards: int,
+        n_bytes: int,
+        verb: str,
+        display: Display,
+        log: JsonLog,
+        check: Callable[[], None] = lambda: None,
+        verbose: bool = False,
     ) -> None:
         self.output, self.shards, self.n_bytes = output, shards, n_bytes
         self.done_shards = 0
         self._doing = {"tag": "tagging", "prepare": "preparing"}[verb]
-        self._display, self._log, self._verbose = display, log, verbose
+        self._display, self._log, self._check, self._verbose = display, log, check, verbose
         self._started = now()
         self._pace = Pace(max(n_bytes, 1))
         self._committed, self._told_bytes, self._counted = ShardProgress(), 0, 0
@@ -75,6 +85,7 @@ class RunProgress(Listener):
             if error is None:
                 remove_state(self.output)
             else:
+                self._check()
                 reason = " ".join(getattr(error, "__notes__", ())) or str(error) or type(error).__name__
                 write_state(self.output, self.state(single_line(reason, _MAX_REASON)))
 
@@ -199,8 +210,9 @@ class RunProgress(Listener):
         while not self._over.wait(INTERVAL):
             version += 1
             state = self.state()
-            # The store may recover before the next version, and the run finds lasting faults itself.
+            # The store may recover before the next version, and the run finds lasting faults itself, and a lost lock.
             with contextlib.suppress(PipelineError):
+                self._check()
                 write_state(self.output, state)
             if version % _VERSIONS_PER_EVENT == 0:
                 with contextlib.suppress(PipelineError):

@@ -39,7 +39,9 @@ def waiting():
     def start(*arguments, shell=""):
         words = [*(["sh", "-c", shell, "sh"] if shell else []), sys.executable, "-c", _WAITS, *map(str, arguments)]
         pipe = subprocess.PIPE
-        started.append(subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=environment()))
+        started.append(
+            subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, errors="surrogateescape", env=environment())
+        )
         assert started[-1].stdout.readline() == "waiting\n"
         return started[-1]
 
@@ -56,13 +58,13 @@ def test_the_first_signal_ends_a_command_in_order_and_the_second_at_once(waiting
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (code, "ending\n", "")
 
-    process = waiting(60)
+    process = waiting(60, "caf\udce9")
     process.send_signal(number)
     assert process.stdout.readline() == "ending\n"
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert err.startswith("spanmarker: ended at once. To continue, run the same command:\n  spanmarker 60")
+    assert err.startswith("spanmarker: ended at once. To continue, run the same command:\n  spanmarker 60 'caf\udce9'")
     assert "Traceback" not in err
 
 

@@ -8,6 +8,7 @@ from pipelines.errors import PipelineError
 from pipelines.jobs.job_file import read_job
 from pipelines.jobs.tag import TagJob
 from pipelines.jobs.train import TrainJob
+from pipelines.report.command import command_line
 from spanmarker_core.bundle.config import DTYPES, GATE_CHOICES
 from spanmarker_core.bundle.reader import read_info
 from spanmarker_core.errors import CoreError
@@ -117,12 +118,14 @@ def test_options_of_a_gate_need_one_and_train_both_parts(options, says):
 
 
 def test_secrets_in_options_are_shown_nowhere(tmp_path):
-    options = {"storage_option": ["s3.secret=hunter2"], "engine": "beam", "beam_options": ["--s3_secret_key=hunter2"]}
+    beam = ["--s3_secret_key=hunter2", "--password", "hunter2", "--streaming"]
+    options = {"storage_option": ["s3.secret=hunter2"], "engine": "beam", "beam_options": beam}
     job = TagJob(input=["x"], output=str(tmp_path), **options)
     described = job.described()
     assert described["storage_option"] == ["s3.secret"]
-    assert described["beam_options"] == ["--s3_secret_key"]
+    assert described["beam_options"] == ["--s3_secret_key", "--password", "…", "--streaming"]
     assert "hunter2" not in str(described)
+    assert command_line(job).endswith(" -- --s3_secret_key=… --password … --streaming")
     info = read_info(job.model_path)
     assert "hunter2" not in repr(job.task(info, "digest"))
     assert job.task(info, "digest").storage_options == ("s3.secret=hunter2",)

@@ -125,6 +125,13 @@ def test_a_gateway_that_fails_is_one_warning(fault, monkeypatch):
     assert "hush" not in str(warning)
 
 
+def test_a_host_name_that_cannot_exist_is_a_warning_too():
+    warnings = []
+    with Metrics(None, OUTPUT, RunCounts(), "http://a..b:9091", warnings.append) as metrics:
+        metrics.begin()
+    assert [warning.code for warning in warnings] == ["metrics.not_pushed"]
+
+
 @pytest.mark.parametrize(
     "url",
     [

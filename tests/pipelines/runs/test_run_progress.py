@@ -1,8 +1,10 @@
 """The progress of a run: what is added up, what is told to whom, and what an interruption says."""
 
+import contextlib
 import io
 import json
 import shlex
+from dataclasses import replace
 
 import duckdb
 import pytest
@@ -225,6 +227,45 @@ def test_a_status_says_how_the_last_run_ended(output, console):
     shown = spanmarker("status", output)
     assert "The last run ended at " in shown.stdout
     assert "[output.not_readable]" in shown.stdout
+
+
+def test_a_run_that_looks_for_its_inputs_is_not_taken_for_the_one_that_was_killed(output, console, monkeypatch):
+    with Display(console) as display, JsonLog(None) as log:
+        killed = RunProgress(str(output), 3, 300, "tag", display, log).state()
+    module.write_state(str(output), replace(killed, updated="2001-01-01T00:00:00+00:00", last_failure="x: y"))
+    with sole_writer(str(output), "spanmarker tag"):
+        found = status_module.read_status(str(output))
+    assert (found.exit_code, found.state) == (5, None)
+    assert len(found.run_lines()) == 1
+
+
+def test_a_run_without_work_removes_the_progress_of_the_one_that_was_killed(output, tmp_path, tiny_bundle, console):
+    with Display(console) as display, JsonLog(None) as log:
+        module.write_state(str(output), RunProgress(str(output), 3, 300, "tag", display, log).state())
+    (output / "report.json").unlink()  # as if it was killed while it wrote the report
+    tag([tmp_path / "in.jsonl"], output, tiny_bundle, max_shard_bytes=1000)
+    assert read_state(str(output)) is None
+
+
+def test_a_run_that_lost_its_lock_writes_no_progress(tmp_path, console, monkeypatch):
+    monkeypatch.setattr(module, "INTERVAL", 0.01)
+    looked = []
+
+    def lost():
+        looked.append(1)
+        raise PipelineError("output.lock_lost", path=tmp_path, holder="another")
+
+    path = tmp_path / PROGRESS
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        Display(console) as display,
+        JsonLog(None) as log,
+        RunProgress(str(tmp_path), 3, 300, "tag", display, log, lost),
+    ):
+        path.write_text("of the other run")
+        wait_for(lambda: len(looked) > 1)
+        raise KeyboardInterrupt
+    assert path.read_text() == "of the other run"
 
 
 def test_the_first_and_last_lines_speak_to_the_user(tmp_path, tiny_bundle):
