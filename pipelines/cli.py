@@ -38,7 +38,7 @@ _EXIT_CODES = (
 
 app = typer.Typer(
     cls=CommandGroup,
-    help="Named entities of large corpora, as rows of Parquet.",
+    help="Find named entities in large corpora and write them as rows of Parquet; train the models that do it.",
     invoke_without_command=True,
     epilog=f'Try: spanmarker tag --text "Ada Lovelace lived in London."\n\n{_EXIT_CODES}',
     context_settings={"help_option_names": ["-h", "--help"]},  # of the subcommands too

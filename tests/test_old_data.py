@@ -177,7 +177,7 @@ def test_rows_of_another_schema_version_are_not_added_to(tagged, same_versions, 
         tag([OLD / "corpus" / "lines.jsonl"], tagged, **job)
     assert caught.value.code == "output.other_job"
     assert caught.value.values["differences"] == (
-        "  schema.annotations: there 1, here 2\n  schema.documents: there 1, here 2\n  schema.rejects: there 1, here 2"
+        "  schema.annotations: 1 there, 2 here\n  schema.documents: 1 there, 2 here\n  schema.rejects: 1 there, 2 here"
     )
     before = rows(tagged, "annotations")
     tag([OLD / "corpus" / name for name in CORPUS], tagged, **job, force=True)

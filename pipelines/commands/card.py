@@ -34,7 +34,7 @@ def card(
         shown(
             Panel.FILES,
             "DATA",
-            "Data that chose the best epoch. It is tagged to find the entity density that run reports compare with.",
+            "Data on which the best epoch was chosen. It is tagged to measure the entity density of the run reports.",
         ),
     ] = None,
     scheme: Scheme = None,

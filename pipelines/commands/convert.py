@@ -49,8 +49,8 @@ def convert(
 ) -> None:
     """Convert annotated data between formats, such as brat to JSON lines for spanmarker train.
 
-    Formats of words get the words of the project's splitter. Entities that do not begin and end with words are counted
-    and left out.
+    For formats that hold words, the project's splitters split the texts. Entities that do not begin and end with words
+    are counted and left out.
     """
     from rich.console import Console
 

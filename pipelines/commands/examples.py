@@ -49,7 +49,7 @@ EXAMPLES = {
             "spanmarker train --train train.conll --dev dev.conll --test test.conll --scheme IOB2 --encoder encoder/ "
             "--output model/ --gate"
         ),
-        "Train as a job file says, with another seed": "spanmarker train --job train.toml --seed 43",
+        "Train with the settings of a job file and another seed": "spanmarker train --job train.toml --seed 43",
     },
     "evaluate": {
         "Score the model on annotated data": "spanmarker evaluate --model model/ --data test.jsonl",

@@ -10,7 +10,7 @@ def import_checkpoint(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="Folder saved by the span_marker library, or a repository of the Hub, owner/name or "
+            help="Folder saved by the span_marker library, or a repository on the Hub, owner/name or "
             "owner/name@revision.",
         ),
     ],

@@ -68,7 +68,7 @@ Model = Annotated[
     shown(
         Panel.MODEL,
         "MODEL",
-        "Folder of a model bundle, or a repository of the Hub, owner/name or owner/name@revision.",
+        "Folder of a model bundle, or a repository on the Hub, owner/name or owner/name@revision.",
     ),
 ]
 Data = Annotated[str, shown(Panel.FILES, "DATA", "Annotated data in any format of docs/reference/formats.md.")]

@@ -13,7 +13,7 @@ def push(
     repository: Annotated[
         str,
         typer.Argument(
-            metavar="OWNER/NAME", help="Repository of the Hub, owner/name; it is created if it does not exist."
+            metavar="OWNER/NAME", help="Repository on the Hub, owner/name; it is created if it does not exist."
         ),
     ],
     private: Annotated[

@@ -28,7 +28,7 @@ _FIRST = (
 def _options() -> list[inspect.Parameter]:
     from pipelines.jobs.tag import TagJob
 
-    required = {"input": " or --samples or --text"}
+    required = {"input": ", unless --samples or --text is given"}
     switches = {"examples": "--examples/--no-examples"}
     return options_of(TagJob, first=_FIRST, without={"beam_options"}, named=switches, required=required)
 

@@ -227,7 +227,7 @@ class CorpusJob(ShardJob):
 
     model: Annotated[str, Shown(Panel.MODEL, "MODEL")] = Field(
         "",
-        description="Folder of a model bundle, or a repository of the Hub, owner/name or owner/name@revision.  "
+        description="Folder of a model bundle, or a repository on the Hub, owner/name or owner/name@revision.  "
         "[default: the bundled model]",
     )
     format: InputFormat = None

@@ -55,7 +55,7 @@ class DataSet(_Closed):
     """A data set: the files of its three parts, the number of sentences to use, and its own settings."""
 
     train: str | None = Field(None, description="training sentences; default: DATA/NAME/train.jsonl")
-    dev: str | None = Field(None, description="sentences that choose the best epoch; default: DATA/NAME/dev.jsonl")
+    dev: str | None = Field(None, description="sentences that decide on the best epoch; default: DATA/NAME/dev.jsonl")
     test: str | None = Field(None, description="sentences to score; default: DATA/NAME/test.jsonl")
     scheme: str | None = Field(None, description="label scheme of tagged data, such as IOB2")
     sizes: list[Size] | None = Field(None, min_length=1, description="sizes that replace those of the experiment")

@@ -13,7 +13,7 @@ class GateJob(DocumentColumns):
 
     model: Annotated[str, Shown(Panel.MODEL, "MODEL")] = Field(
         min_length=1,
-        description="Folder of the bundle to fit a gate to, which is not modified, or a repository of the Hub, "
+        description="Folder of the bundle to fit a gate to, which is not modified, or a repository on the Hub, "
         "owner/name or owner/name@revision.",
     )
     corpus: Annotated[list[str], Shown(Panel.FILES, "PATH")] = Field(

@@ -31,7 +31,7 @@ Encoder = Annotated[
     Shown(Panel.MODEL, "ENCODER"),
     Field(
         min_length=1,
-        description="Folder of a pretrained encoder, or a repository of the Hub, owner/name or owner/name@revision.",
+        description="Folder of a pretrained encoder, or a repository on the Hub, owner/name or owner/name@revision.",
     ),
 ]
 Scheme = Annotated[
@@ -65,8 +65,8 @@ class AnnotatedColumns(BaseModel):
     token_column: Annotated[int | str | None, Shown(Panel.FILES, "COLUMN")] = Field(
         None,
         union_mode="left_to_right",
-        description="Column of the words in CoNLL files, by number from 0 or by name.  [default: the first but for an "
-        "index]",
+        description="Column of the words in CoNLL files, by number from 0 or by name.  [default: the first, "
+        "or the second after an index]",
     )
     tag_column: Annotated[int | str | None, Shown(Panel.FILES, "COLUMN")] = Field(
         None,

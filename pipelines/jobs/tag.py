@@ -38,15 +38,14 @@ class TagJob(CorpusJob):
         None, validate_default=True, description="Output folder of `spanmarker prepare`, to tag instead of --input."
     )
     keep_columns_in: Annotated[Literal["documents", "annotations"], Shown(Panel.FILES)] = Field(
-        "documents", description="documents, or annotations: the kept columns are in both tables."
+        "documents", description="Tables that get the kept columns: documents alone, or annotations as well."
     )
     write_sentences: Annotated[WriteSentences, Shown(Panel.FILES)] = Field(
         "none",
-        description="offsets, also without a value, or text: write the table sentences, with offsets or also with the "
-        "texts of the sentences.",
+        description="Also write the table sentences: offsets, or text for offsets and texts. Without a value: offsets.",
     )
     commit: Annotated[TableFormat | None, Shown(Panel.FILES)] = Field(
-        None, description="delta or iceberg: after the run, publish its files as a snapshot of tables of this format."
+        None, description="Format of tables, delta or iceberg: after the run, publish its files as a snapshot."
     )
     decoder: Annotated[str | None, Shown(Panel.MODEL, "NAME")] = Field(
         None, description="flat.v1, nested.v1 or all.v1.  [default: as stored in the model]"

@@ -17,7 +17,7 @@ class TrainJob(AnnotatedColumns, TrainingFields, CardTexts):
         description="Annotated data in any format of docs/reference/formats.md, or the output of `prepare --annotated`."
     )
     dev: Annotated[str, Shown(Panel.FILES, "DATA")] = Field(
-        description="Annotated sentences that choose the best epoch."
+        description="Annotated sentences, on which the best epoch is chosen."
     )
     test: Annotated[str | None, Shown(Panel.FILES, "DATA")] = Field(
         None, description="Annotated sentences that are scored once at the end."

@@ -95,7 +95,7 @@ def _differences(output: str, theirs: dict[str, str] | None, identity: dict[str,
         for rows in entry_rows(output, ["shard", "job"]):
             for job in rows["job"].unique().to_pylist():
                 if job != ours:
-                    return [f"  job digest: there {job[:12]}…, here {ours[:12]}…"]
+                    return [f"  job digest: {job[:12]}… there, {ours[:12]}… here"]
         return []
     return identity_differences(theirs, identity)
 
@@ -108,7 +108,7 @@ def identity_differences(there: Mapping[str, str], here: Mapping[str, str]) -> l
         here: identity of the current job.
     """
     differing = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
-    return [f"  {_name(key)}: there {_value(there, key)}, here {_value(here, key)}" for key in differing]
+    return [f"  {_name(key)}: {_value(there, key)} there, {_value(here, key)} here" for key in differing]
 
 
 def _name(key: str) -> str:

@@ -104,7 +104,7 @@ class TrainingFields(PackingFields):
         None, ge=1, description="Keep only the first N layers of the encoder.  [default: all]"
     )
     architecture: Annotated[str, Shown(Panel.MODEL, "NAME")] = Field(
-        "span_marker.v1", description="How spans are scored, see docs/explanation/architectures.md."
+        "span_marker.v1", description="How spans are scored; docs/explanation/architectures.md lists the choices."
     )
     options: Annotated[dict[str, Any], Shown(Panel.MODEL, "NAME=VALUE", "--option")] = Field(
         {}, description="NAME=VALUE, an option of the architecture. Can be repeated."
@@ -124,7 +124,7 @@ class TrainingFields(PackingFields):
     )
     # sp of SmartSpanner, equation 8.
     gate_share: Annotated[float, Shown(Panel.TRAINING, "SHARE")] = Field(
-        0.05, ge=0, le=1, description="With a gate: share of spans at other words to train on."
+        0.05, ge=0, le=1, description="With a gate: share of the spans at other words that are trained on too."
     )
     # Drawn in each epoch: BL-NER, equation 20, where it is 100.
     negatives: Annotated[int | None, Shown(Panel.TRAINING, "N")] = Field(
@@ -142,7 +142,7 @@ class TrainingFields(PackingFields):
         False, description="Store the score threshold that is best on dev."
     )
     learning_rate: Annotated[float, Shown(Panel.TRAINING, "RATE")] = Field(
-        5e-5, gt=0, allow_inf_nan=False, description="Peak of the linear schedule."
+        5e-5, gt=0, allow_inf_nan=False, description="Peak learning rate; it rises and falls linearly."
     )
     # DSpERT, appendix C.
     head_learning_rate: Annotated[float | None, Shown(Panel.TRAINING, "RATE")] = Field(
@@ -165,7 +165,7 @@ class TrainingFields(PackingFields):
     )
     # The steps stay the same.
     accumulation: Annotated[int, Shown(Panel.SPEED, "N")] = Field(
-        1, ge=1, description="Parts per step and process, to save memory."
+        1, ge=1, description="Parts into which a process divides each step, to save memory."
     )
     # Mixed precision keeps weights and their sums in float32.
     precision: Annotated[str, _one_of(PRECISIONS), Shown(Panel.SPEED, "NAME")] = Field(

@@ -64,11 +64,11 @@ def test_what_a_job_leaves_open_is_as_its_windows_were_prepared(encoder, tmp_pat
     assert (config.max_tokens, config.entity_max_length) == (LIMITS["max_tokens"], LIMITS["entity_max_length"])
     assert config.context == Context("document", 1, None)
     for given, line in (
-        ({"max_tokens": 48}, "--max-tokens: there 32, here 48"),
-        ({"context": "sentence"}, "context: there document, here sentence"),
-        ({"max_prev_context": 2}, "--max-prev-context: there 1, here 2"),
-        ({"max_next_context": 1}, "--max-next-context: there none, here 1"),
-        ({"splitter": "tokenizer.v1"}, "splitter: there words.v1, here tokenizer.v1"),
+        ({"max_tokens": 48}, "--max-tokens: 32 there, 48 here"),
+        ({"context": "sentence"}, "context: document there, sentence here"),
+        ({"max_prev_context": 2}, "--max-prev-context: 1 there, 2 here"),
+        ({"max_next_context": 1}, "--max-next-context: none there, 1 here"),
+        ({"splitter": "tokenizer.v1"}, "splitter: words.v1 there, tokenizer.v1 here"),
     ):
         with pytest.raises(PipelineError, match=rf"samples.other_packing(.|\n)*  {line}"):
             trained(TrainJob(**files, output=str(tmp_path / "c"), **given))

@@ -199,7 +199,7 @@ def test_types_are_fixed_by_the_first_run(tmp_path, tiny_bundle):
     with pytest.raises(PipelineError) as caught:
         tag([tmp_path / "*.parquet"], tmp_path / "out", tiny_bundle, **job)
     assert caught.value.code == "output.other_job"
-    assert caught.value.values["differences"] == "  keep.n: there int64, here string"
+    assert caught.value.values["differences"] == "  keep.n: int64 there, string here"
     write("a", pa.int64())
     with pytest.raises(PipelineError) as caught:
         tag([tmp_path / "*.parquet"], tmp_path / "new", tiny_bundle, **job)

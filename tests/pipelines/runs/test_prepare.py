@@ -248,9 +248,9 @@ def test_samples_that_are_not_for_the_job_are_refused(tmp_path, tiny_bundle):
     prepare([corpus], tmp_path / "samples", tiny_bundle)
     other = write_bundle(tmp_path / "other", max_tokens=32)
     refused = partial(pytest.raises, PipelineError)
-    with refused(match=r"samples.other_job.*\n  --model: there \w+…, here \w+…\n"):
+    with refused(match=r"samples.other_job.*\n  --model: \w+… there, \w+… here\n"):
         tag_samples(tmp_path / "samples", out, other)
-    with refused(match=r"samples.other_job.*\n  --language: there en, here de\n  --text-column: there text, here x"):
+    with refused(match=r"samples.other_job.*\n  --language: en there, de here\n  --text-column: text there, x here"):
         tag_samples(tmp_path / "samples", out, tiny_bundle, language="de", text_column="x")
     plan = tmp_path / "samples" / "plan.jsonl"
     content = plan.read_text()
@@ -259,7 +259,7 @@ def test_samples_that_are_not_for_the_job_are_refused(tmp_path, tiny_bundle):
         header = json.loads(header)
         header["job"][key] = value
         plan.write_text(json.dumps(header) + "\n" + rest)
-        with refused(match=rf"samples.other_job.*\n  {key}: there {value}, here "):
+        with refused(match=rf"samples.other_job.*\n  {key}: {value} there, "):
             tag_samples(tmp_path / "samples", out, tiny_bundle)
     plan.write_text(content.replace('"plan_version": ', '"plan_version": 9'))
     with refused(match=r"plan.other_version.*9"):

@@ -92,8 +92,8 @@ def test_output_of_another_job_is_refused_with_what_differs(tagged, tiny_bundle)
     with pytest.raises(PipelineError) as caught:
         tag([corpus / "*"], out, tiny_bundle, threshold=0.25, decoder="all.v1")
     assert caught.value.code == "output.other_job"
-    assert "threshold: there none, here 0.25" in str(caught.value)
-    assert "decoder: there flat.v1, here all.v1" in str(caught.value)
+    assert "threshold: none there, 0.25 here" in str(caught.value)
+    assert "decoder: flat.v1 there, all.v1 here" in str(caught.value)
     assert "text_column" not in str(caught.value)
     assert all_rows(out) == before
 

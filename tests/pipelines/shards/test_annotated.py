@@ -117,9 +117,9 @@ def test_again_does_what_changed_and_refuses_other_settings(encoder, tmp_path):
     assert after.digest != before
     assert after.names(np.array([len(after.n_tokens) - 1])) == ["document doc-99, sentence 0"]
     for changed, line in (
-        ({"entity_max_length": 5}, "--entity-max-length: there 4, here 5"),
-        ({"context": "document", "max_prev_context": 1}, "--max-prev-context: there none, here 1"),
-        ({"language": "de"}, "language: there en, here de"),
+        ({"entity_max_length": 5}, "--entity-max-length: 4 there, 5 here"),
+        ({"context": "document", "max_prev_context": 1}, "--max-prev-context: none there, 1 here"),
+        ({"language": "de"}, "language: en there, de here"),
     ):
         with pytest.raises(PipelineError, match=rf"output.other_job(.|\n)*{line}"):
             prepare([path], out, encoder, **options, **changed)

@@ -175,8 +175,8 @@ def test_windows_for_another_model_are_refused(encoder, tmp_path):
     source.check(encoder_packer(encoder, TrainingSettings(**LIMITS)), context)
     other = write_encoder(tmp_path / "other", "roberta")
     for limits, shown, folder, line in (
-        (LIMITS | {"max_tokens": 40}, context, encoder, "--max-tokens: there 32, here 40"),
-        (LIMITS, Context("document"), encoder, "--max-next-context: there 2, here none"),
+        (LIMITS | {"max_tokens": 40}, context, encoder, "--max-tokens: 32 there, 40 here"),
+        (LIMITS, Context("document"), encoder, "--max-next-context: 2 there, none here"),
         (LIMITS, context, other, "tokenizer: there "),
     ):
         with pytest.raises(PipelineError, match=rf"samples.other_packing(.|\n)*  {line}"):
