@@ -1,6 +1,7 @@
 """Tiers by flag, groups of tests for parallel runs, examples for Hypothesis, and a tiny model for everyone."""
 
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -47,6 +48,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # By nohup; commands under test would ignore Ctrl-C too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     hypothesis.settings.load_profile("ci" if config.getoption("--slow") else "dev")
     for tier, what in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: {what}; runs with --{tier}")

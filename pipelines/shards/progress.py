@@ -1,5 +1,6 @@
 """Progress within a shard: what a worker reports, and how often."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,7 +40,9 @@ Report = Callable[[ShardProgress], None]
 
 
 class Throttle:
-    """Adds reports up and passes them on at most once in a number of seconds.
+    """Adds reports up and passes them on at most once in a number of seconds, the first one at once.
+
+    An empty sum is passed on too: a report without any work says that the worker is alive.
 
     Args:
         send: receives the sums.
@@ -50,7 +53,7 @@ class Throttle:
     """
 
     def __init__(self, send: Report, seconds: float) -> None:
-        self._send, self._seconds, self._sent_at = send, seconds, time.monotonic()
+        self._send, self._seconds, self._sent_at = send, seconds, -math.inf
         self.rest = ShardProgress()
 
     def add(self, progress: ShardProgress) -> None:
@@ -61,13 +64,16 @@ class Throttle:
         """
         self.rest = self.rest.plus(progress)
         if time.monotonic() - self._sent_at >= self._seconds:
-            self.flush()
+            self._pass_on()
 
     def flush(self) -> None:
         """Pass on what is left, if anything."""
+        if any(self.rest):
+            self._pass_on()
+
+    def _pass_on(self) -> None:
         rest, self.rest, self._sent_at = self.rest, ShardProgress(), time.monotonic()
-        if any(rest):
-            self._send(rest)
+        self._send(rest)
 
 
 class BatchProgress:

@@ -128,15 +128,19 @@ def test_the_log_and_the_metrics_have_progress(tmp_path, console, monkeypatch):
 def test_a_throttle_adds_up_and_loses_nothing():
     sent = []
     throttle = Throttle(sent.append, 3600)
-    for _ in range(3):
+    for _ in range(4):
         throttle.add(ShardProgress(1, 2, 3))
-    assert (sent, throttle.rest) == ([], ShardProgress(3, 6, 9))
+    assert (sent, throttle.rest) == ([ShardProgress(1, 2, 3)], ShardProgress(3, 6, 9))
     throttle.flush()
     throttle.flush()
-    assert sent == [ShardProgress(3, 6, 9)]
+    assert sent[1:] == [ShardProgress(3, 6, 9)]
+
+
+def test_a_throttle_passes_on_that_a_worker_is_alive():
+    sent = []
     always = Throttle(sent.append, 0)
-    always.add(ShardProgress(words=1))
-    assert sent[-1] == ShardProgress(words=1)
+    always.add(ShardProgress())
+    assert sent == [ShardProgress()]
 
 
 def test_a_batch_that_is_scored_twice_counts_once():
