@@ -98,7 +98,7 @@ class F1Intervals:
         return {
             "conventions": CONVENTIONS,
             "all": overall,
-            "per_label": {str(label): each for label, each in found.items()},
+            "per_label": {str(label): found[label] for label in sorted(map(str, found))},
         }
 
     def _end(self, sums: dict[str | None, _Sums]) -> None:
