@@ -344,7 +344,7 @@ class _Run:
             run = values["this_run"]
             true = run["shards_left"] == 0 and run["orphaned_digest"] == work.state.orphaned.digest
             # A report that shows other texts than the job wants is written anew.
-            same = not isinstance(self.job, TagJob) or values["job"]["examples"] == self.job.examples
+            same = not isinstance(self.job, TagJob) or values["job"].get("examples", True) == self.job.examples
             return values if true and same else None
         except FileNotFoundError:
             return None
