@@ -68,6 +68,7 @@ class Entry:
         data: for annotated data, their `DataSummary`.
         languages: number of documents by language; like `languages_from`, entries of earlier releases lack it.
         languages_from: number of documents by the origin of their language, see DOCUMENTS.
+        cut_bytes: `Shard.cut_bytes`; 0 in entries of earlier releases.
     """
 
     version: int
@@ -87,6 +88,7 @@ class Entry:
     data: dict[str, Any] = field(default_factory=dict)
     languages: dict[str, int] = field(default_factory=dict)
     languages_from: dict[str, int] = field(default_factory=dict)
+    cut_bytes: int = 0
 
     def to_json(self, indent: int | None = None) -> bytes:
         """Return the entry as JSON with a digest of its content; file names that are not UTF-8 keep their bytes.

@@ -17,7 +17,8 @@ def first_shards(
 ) -> Iterator[Shard]:
     """Yield the shards of the first documents; the last one stops where they end.
 
-    The documents are counted by reading them, in an isolated process. Rejected documents count, too.
+    The documents are counted by reading them, in an isolated process. Rejected documents count, too. If none of their
+    files can be read, the plan is followed to the first one that can, because it raises an error if none can.
 
     Args:
         shards: the plan, in the order of reading.
@@ -26,9 +27,11 @@ def first_shards(
         job_digest: digest of the job identity, part of each shard's name.
         max_bytes: memory limit of the isolated process, in bytes; 0 means no limit.
     """
+    readable = False
     # Not the process that examines the files: that one is at work while its shards are taken.
     with closing(IsolatedProcess(max_bytes)) as process:
         for shard in shards:
+            readable = readable or shard.format != "unreadable"
             if shard.source.startswith("memory://"):  # Files in memory are visible only in this process.
                 found = _count(shard, columns, limit + 1)
             else:
@@ -38,6 +41,8 @@ def first_shards(
                     found = limit + 1  # The shard rejects the record that ends a process.
             if found >= limit:
                 yield shard if found == limit else renamed(replace(shard, limit=limit), f"{job_digest} {limit}")
+                while not readable and (other := next(shards, None)) is not None:
+                    readable = other.format != "unreadable"
                 return
             yield shard
             limit -= found

@@ -6,11 +6,12 @@ again. It is therefore recorded with each shard of a plan, and a later plan of t
 have been added and however many workers there are. An output of an earlier version keeps the size of that version.
 """
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 
 from pipelines.errors import PipelineError
-from pipelines.output.digest_set import Sizes
-from pipelines.output.manifest import has_entries, plan_path
+from pipelines.output.digest_set import DigestSet, Sizes
+from pipelines.output.manifest import committed_names, has_entries, identity_digest, plan_path, read_entries
 from pipelines.output.plan_file import plan_identity, read_plan
 from pipelines.storage import exists
 
@@ -69,7 +70,9 @@ class ShardSizes:
 
 
 def earlier_sizes(output: str, identity: dict[str, str]) -> Sizes | None:
-    """Return the sizes in the plan that an output has; None if it is of another job, or nothing of it was done.
+    """Return the sizes of the shards of an output: those of its plan, and finished ones of inputs that this lacks.
+
+    None if the plan is of another job, or nothing of it was done.
 
     Args:
         output: the output folder, whose lock the caller holds.
@@ -84,9 +87,23 @@ def earlier_sizes(output: str, identity: dict[str, str]) -> Sizes | None:
     try:
         if plan_identity(path) != identity:
             return None
-        # A file that could not be read was not cut.
-        return Sizes.of((shard.source, shard.cut_bytes) for shard in read_plan(path) if shard.format != "unreadable")
+        # The first size of a source counts. A file that could not be read was not cut.
+        cut = ((shard.source, shard.cut_bytes) for shard in read_plan(path) if shard.format != "unreadable")
+        return Sizes.of(itertools.chain(cut, _unplanned(output, identity_digest(identity))))
     except PipelineError as error:
         if error.code == "output.not_readable":
             raise
         return None  # The plan is damaged, and is about to be replaced.
+
+
+def _unplanned(output: str, job: str) -> Iterator[tuple[str, int]]:
+    """Yield source and size of the finished shards of a job that the plan does not have."""
+    planned = DigestSet.of(shard.name for shard in read_plan(plan_path(output)))
+    if len(others := DigestSet.of(committed_names(output)) - planned):
+        try:
+            for entry in read_entries(output, others):
+                if entry.job == job:
+                    yield entry.source, entry.cut_bytes
+        except PipelineError as error:
+            if error.code == "output.not_readable":
+                raise  # An entry that is damaged is about to be removed, and the sizes of the plan matter more.

@@ -170,5 +170,6 @@ class ShardStats:
             outputs=outputs,
             languages=dict(sorted(self.languages.items())),
             languages_from=dict(sorted(self.languages_from.items())),
+            cut_bytes=shard.cut_bytes,
             versions={"code": CODE_VERSION, **{name: version(name) for name in libraries}},
         )

@@ -1,14 +1,17 @@
 """Sizes of shards: small inputs give all workers work, and what is done stays done."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from pipelines.output.digest_set import Sizes
-from pipelines.output.plan_file import read_plan
+from pipelines.output.manifest import commit, identity_digest, make_folders, plan_path
+from pipelines.output.plan_file import read_plan, save_plan
 from pipelines.planning import shard_sizes as module
-from pipelines.planning.shard_sizes import MAX_SHARD_BYTES, MIN_SHARD_BYTES, ShardSizes
+from pipelines.planning.shard_sizes import MAX_SHARD_BYTES, MIN_SHARD_BYTES, ShardSizes, earlier_sizes
 from tests.support.jobs import documents, report, tag, write_jsonl, written
+from tests.support.outputs import a_shard, an_entry
 
 KB, MB = 1 << 10, 1 << 20
 
@@ -79,6 +82,31 @@ def test_what_is_done_stays_done_with_more_inputs_and_other_workers(tmp_path, ti
     assert {path: time for path, time in written(out / "annotations").items() if path in before} == before
     assert cuts(out) == {("a.jsonl", 256), ("b.jsonl", 1024)}
     assert report(out)["output"]["counts"]["documents"] == 55
+
+
+def test_inputs_that_a_run_leaves_out_stay_as_they_were_cut(tmp_path):
+    identity, out = {"model": "m"}, str(tmp_path)
+    make_folders(out)
+    a, b, c = (replace(a_shard(f"/in/{name}.jsonl"), cut_bytes=size) for name, size in (("a", 512), ("b", 7), ("c", 9)))
+    for shard, job in ((a, identity_digest(identity)), (b, identity_digest(identity)), (c, "of another job")):
+        commit(out, replace(an_entry(shard), job=job, cut_bytes=shard.cut_bytes))
+    save_plan(plan_path(out), [replace(b, cut_bytes=256)], identity)  # of a run over b alone
+    sizes = earlier_sizes(out, identity)
+    assert [sizes.get(shard.source) for shard in (a, b, c)] == [512, 256, None]
+    (tmp_path / "manifest" / f"{a.name}.json").write_text("{")
+    assert earlier_sizes(out, identity).get(b.source) == 256
+    assert earlier_sizes(out, {"model": "another"}) is None
+
+
+def test_a_file_that_is_left_out_for_a_run_is_not_tagged_again(tmp_path, tiny_bundle, small):
+    a, out = write_jsonl(tmp_path / "in" / "a.jsonl", documents(15)), tmp_path / "out"
+    tag([a], out, tiny_bundle)
+    before = written(out / "annotations")
+    b = write_jsonl(tmp_path / "in" / "b.jsonl", documents(60, "b"))
+    tag([b], out, tiny_bundle)
+    tag([a, b], out, tiny_bundle, workers=1)
+    assert {path: time for path, time in written(out / "annotations").items() if path in before} == before
+    assert report(out)["output"]["counts"]["documents"] == 75
 
 
 def test_a_size_on_the_command_line_is_kept_too(tmp_path, tiny_bundle):

@@ -153,6 +153,16 @@ def test_without_examples_the_report_holds_no_texts(finished, model, corpus, tmp
     assert "--no-examples" in (output / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_finished_output_loses_its_examples_with_no_examples(corpus, model, tmp_path):
+    output = tmp_path / "out"
+    tag([corpus / "*.jsonl"], output, model, **SMALL)
+    assert report(output)["output"]["sample"]["sentences"]
+    tag([corpus / "*.jsonl"], output, model, **SMALL, examples=False)
+    values = report(output)
+    assert (values["output"]["sample"], values["this_run"]["shards_run"]) == (None, 0)
+    assert "Nothing to do" in tag([corpus / "*.jsonl"], output, model, **SMALL, examples=False)
+
+
 def test_the_report_of_a_run_with_little_to_do(model, corpus, tmp_path):
     folder, output = tmp_path / "in", tmp_path / "out"
     folder.mkdir()

@@ -55,6 +55,19 @@ def test_a_limit_is_another_job_and_its_rows_follow_the_inputs(lake, tmp_path, t
     assert len(in_order(tmp_path / "out")) == 10
 
 
+def test_a_wrong_column_is_an_error_of_the_job_with_a_limit_too(tmp_path, tiny_bundle):
+    corpus, out = tmp_path / "in", tmp_path / "out"
+    for name in "ab":
+        write_parquet(corpus / f"{name}.parquet", documents(7, name))
+    words = ["tag", corpus, "--output", out, "--model", tiny_bundle, "--text-column", "body"]
+    whole, limited = spanmarker(*words), spanmarker(*words, "--limit", 3)
+    assert (limited.returncode, limited.stderr) == (whole.returncode, whole.stderr)
+    assert "[input.bad_columns]" in limited.stderr
+    write_parquet(corpus / "c.parquet", [{"id": "c", "body": "Obama"}])
+    assert spanmarker(*words, "--limit", 3).returncode == 1  # of which all are rejected
+    assert report(out)["output"]["counts"]["documents"] == 7
+
+
 def test_only_the_chosen_labels_are_written(lake, tmp_path, tiny_bundle):
     how = {"decoder": "all", "threshold": 0.1}
     found = rows_of(lake, tmp_path / "all", tiny_bundle, **how)
