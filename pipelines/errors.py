@@ -129,8 +129,8 @@ class PipelineError(CodedError):
         "output.not_seen": "worker {worker} finished a shard in {path}, but this machine cannot see it there. "
         "Mount the same disk at that path on all machines, or pass a store as --output.",
         "output.other_job": "output {path} contains rows of another job, and an output never mixes rows of two "
-        "jobs. The job there and this one differ in:\n{differences}\nChoose another --output, pass the same arguments as before, or "
-        "pass --force to remove those rows.",
+        "jobs. The job there and this one differ in:\n{differences}\nChoose another --output, pass the same arguments "
+        "as before, or pass --force to remove those rows.",
         "output.busy": "another run is writing to {path}: {holder}. Wait until it ends, then run this command again.",
         "output.lock_lost": "this run lost the lock of {path}, which is now held by {holder}. This machine may have "
         "been suspended for minutes. Finished shards are kept; the other run writes the report.",

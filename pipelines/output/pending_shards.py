@@ -63,9 +63,9 @@ class PendingShards:
         why = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
         notes = (
             (len(state.orphaned), "of inputs that no longer exist"),
-            (state.pruned, "removed because their input no longer exists"),
-            (state.superseded, "removed because their input changed"),
-            (len(state.damaged), "removed because one of their files was lost or damaged"),
+            (state.pruned, "removed because the input no longer exists"),
+            (state.superseded, "removed because the input changed"),
+            (len(state.damaged), "removed because a file was lost or damaged"),
             (state.forced, "removed because of --force"),
         )
         if self.reasons == {"new": self.total} and not any(count for count, _ in notes):

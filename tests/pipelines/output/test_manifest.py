@@ -138,8 +138,7 @@ def test_outputs_are_held_against_the_table(root, lost, how):
     remove(path) if how == "gone" else publish_bytes(path, b"x" * 11)
     work = run(root, shards)
     assert work.intent == (
-        "9 shards: 8 done before, 1 to do (1 output lost or damaged), "
-        "1 removed because one of their files was lost or damaged"
+        "9 shards: 8 done before, 1 to do (1 output lost or damaged), 1 removed because a file was lost or damaged"
     )
     assert_holds(root, shards)
 

@@ -93,7 +93,7 @@ def test_prune_removes_rows_of_inputs_that_are_gone(corpus, tmp_path, tiny_bundl
     assert "of inputs that no longer exist" in tag([corpus / "*"], out, tiny_bundle, **SMALL)
     assert all_rows(out) == kept
     text = tag([corpus / "*"], out, tiny_bundle, prune=True, **SMALL)
-    assert "removed because their input no longer exists" in text
+    assert "removed because the input no longer exists" in text
     assert "Removed: 12 documents of inputs that no longer exist" in text
     found = report(out)
     assert found["this_run"]["documents_pruned"] == 12

@@ -213,7 +213,7 @@ def test_samples_stand_for_the_documents_that_were_read(tmp_path, tiny_bundle):
     assert files(tmp_path / "out") == files(tmp_path / "before")
     tag([corpus], tmp_path / "after", tiny_bundle)
     prepare([corpus], tmp_path / "samples", tiny_bundle)
-    assert "1 removed because their input changed" in tag_samples(tmp_path / "samples", tmp_path / "out", tiny_bundle)
+    assert "1 removed because the input changed" in tag_samples(tmp_path / "samples", tmp_path / "out", tiny_bundle)
     assert files(tmp_path / "out") == files(tmp_path / "after")
 
 

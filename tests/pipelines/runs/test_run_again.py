@@ -29,7 +29,7 @@ def test_only_new_and_changed_input_is_tagged_and_no_row_doubles(corpus, tmp_pat
     assert "55 documents" in text
     count = report(out)["this_run"]["shards_superseded"]
     assert count >= 1
-    assert f", {count} removed because their input changed" in text
+    assert f", {count} removed because the input changed" in text
     tag([corpus / "*"], tmp_path / "clean", tiny_bundle, **SMALL)
     assert all_rows(out) == all_rows(tmp_path / "clean")
 
@@ -70,7 +70,7 @@ def test_a_shard_with_a_file_that_is_lost_or_of_another_size_is_made_again(tagge
     damaged.write_bytes(damaged.read_bytes()[:-cut]) if cut else damaged.unlink()
     (out / "annotations" / "stranger-00000-0123456789abcdef.parquet").write_bytes(b"left by a crash")
     text = tag([corpus / "*"], out, tiny_bundle, **SMALL)
-    why = "1 to do (1 output lost or damaged), 1 removed because one of their files was lost or damaged"
+    why = "1 to do (1 output lost or damaged), 1 removed because a file was lost or damaged"
     assert ("1 to do" if table == "manifest" else why) in text
     assert all_rows(out) == expected
 
@@ -165,7 +165,7 @@ def test_text_files_of_another_pattern_over_the_same_folder_stay(tmp_path, tiny_
 
     (tmp_path / "in" / "2023-1.txt").write_text("She flew to London.")
     text = tag([tmp_path / "in" / "*.txt"], out, tiny_bundle)
-    assert "2 removed because their input changed" in text  # all six files are one shard now
+    assert "2 removed because the input changed" in text  # all six files are one shard now
     assert sorted(row["document_id"] for row in rows(out, "documents")) == sorted(
         f"{year}-{number}.txt" for year in (2023, 2024) for number in range(3)
     )
