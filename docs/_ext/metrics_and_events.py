@@ -5,7 +5,6 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from pipelines.report.run_counts import RunCounts
 from pipelines.runs import json_log, prometheus
 
 
@@ -17,19 +16,17 @@ def pages() -> Iterator[tuple[str, str]]:
         "## Metrics",
         "",
         "`--metrics FILE` writes gauges in the Prometheus text format when a run begins, every "
-        f"{prometheus.INTERVAL:g} seconds, and when it ends in any way. Every series has the label `output`. "
+        f"{prometheus.INTERVAL:g} seconds, and when it ends in any way. `--metrics-push URL` pushes them to a "
+        f"Pushgateway at the start, every {prometheus.PUSH_INTERVAL:g} seconds and at the end. Every series has "
+        "the label `output`. "
         "`spanmarker_run_*` describe the run, `spanmarker_output_*` all rows of the output; the latter are there after "
         "a run that ends with a report.",
         "",
         "| gauge | label | |",
         "| --- | --- | --- |",
     ]
-    text = exposition()
-    series = re.findall(r"(?m)^(spanmarker_\w+)\{([^}]*)\}", text)
-    labels = {name: label for name, pairs in series for label in re.findall(r"(\w+)=", pairs) if label != "output"}
-    for name, meaning in re.findall(r"(?m)^# HELP (spanmarker_\w+) (.*)$", text):
-        label = f"`{labels[name]}`" if name in labels else ""
-        lines.append(f"| `{name}` | {label} | {meaning} |")
+    for name, (meaning, label) in prometheus.GAUGES.items():
+        lines.append(f"| `spanmarker_{name}` | {f'`{label}`' if label else ''} | {meaning} |")
     lines += [
         "",
         "## Log events",
@@ -43,16 +40,6 @@ def pages() -> Iterator[tuple[str, str]]:
         "",
     ]
     yield "metrics", "\n".join(lines)
-
-
-def exposition() -> str:
-    """Return a metrics file in which every gauge occurs with its label."""
-    one = {"x": 1}
-    counts = RunCounts()
-    for name in ("reject_codes", "labels", "stage_seconds"):
-        getattr(counts, name).update(one)
-    found = {"rejects": {"by_code": one}, "entities_by_label": one, "counts": {}, "shards": 1}
-    return prometheus.exposition("out/", counts, {"output": found}, (None,)).decode()
 
 
 def _events() -> str:
