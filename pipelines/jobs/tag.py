@@ -70,7 +70,7 @@ class TagJob(CorpusJob):
     dtype: Annotated[Literal["float32", "bfloat16", "int8"], Shown(Panel.SPEED)] = Field(
         "float32", description="float32; bfloat16 or int8, which change scores."
     )
-    examples: bool = Field(
+    examples: Annotated[bool, Shown(Panel.FILES)] = Field(
         True,
         description="Show example sentences and frequent entity texts in the report; --no-examples keeps texts out of "
         "it.",
