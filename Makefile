@@ -21,7 +21,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $
 
 # The models of the tests are tiny: more threads only get in each other's way. tests/conftest.py says which tests run
 # together.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --maxprocesses 4 --dist loadscope --no-loadscope-reorder
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 .PHONY: demo test test-all lint docs bench setup clean
 
@@ -31,14 +31,14 @@ demo: .venv/installed-browse
 	$(BIN)/python infra/demo/show.py demo-out
 
 test: setup
-	$(PYTEST) -n logical $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
-# Tests that start engines and servers wait a lot: three run beside each other, and not beside those that only compute.
+# Tests that start engines and servers wait a lot: they run beside each other, and not beside those that only compute.
 # A test that fails is tried once more, which the summary says: it has a race to be found.
 test-all: setup
 	@failed=0; \
-	$(PYTEST) -n logical --slow --reruns 1 $(PYTEST_ARGS) || failed=1; \
-	$(PYTEST) -n 3 --slow --services --faults --alone --reruns 1 $(PYTEST_ARGS) || failed=1; \
+	$(PYTEST) --slow --reruns 1 $(PYTEST_ARGS) || failed=1; \
+	$(PYTEST) --slow --services --faults --alone --reruns 1 $(PYTEST_ARGS) || failed=1; \
 	exit $$failed
 
 lint: setup
