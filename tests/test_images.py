@@ -8,7 +8,7 @@ import pytest
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
 
-@pytest.mark.parametrize("name", ["report", "browse"])
+@pytest.mark.parametrize("name", ["run-report", "browse"])
 def test_pictures_are_small(name):
     content = (IMAGES / f"{name}.png").read_bytes()
     assert content.startswith(b"\x89PNG")

@@ -343,7 +343,7 @@ class _Run:
             values = json.loads(read_all([self._report_path])[0])
             run = values["this_run"]
             true = run["shards_left"] == 0 and run["orphaned_digest"] == work.state.orphaned.digest
-            # A report that shows other texts than the job wants is written anew.
+            # A report that shows other texts than the job wants is written again.
             same = not isinstance(self.job, TagJob) or values["job"].get("examples", True) == self.job.examples
             return values if true and same else None
         except FileNotFoundError:
