@@ -60,7 +60,7 @@ def browse(
                 _show(server.url)
             server.run()
     except KeyboardInterrupt as error:
-        error.add_note("The pages are no longer served.")
+        error.add_note("The server has stopped.")
         raise
     finally:
         database.close()

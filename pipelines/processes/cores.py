@@ -68,7 +68,7 @@ def _quota_v1(folder: Path) -> float | None:
 
 
 def _cores(quota: str, period: str) -> float | None:
-    """Return a quota in cores; None if there is no quota ("max" or -1) or no number.
+    """Return a quota in cores; None if it is unlimited ("max" or -1) or unreadable.
 
     >>> _cores("150000", "100000"), _cores("max", "100000"), _cores("-1", "100000")
     (1.5, None, None)

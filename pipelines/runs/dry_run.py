@@ -21,6 +21,7 @@ from pipelines.stages.read import read_records
 from pipelines.stages.records import Reject
 from pipelines.storage import absolute, use_options
 from schemas.shards import Shard
+from spanmarker_core.text.counted import counted
 
 #: Files and ids that are listed; the others are counted.
 _FILES, _IDS = 20, 3
@@ -83,7 +84,7 @@ class _Sources:
         numbers = [Column(name, justify="right") for name in ("size", "shards")]
         table = Table(Column("file", overflow="fold"), "format", *numbers, box=None, pad_edge=False)
         for path, source in self._shown.items():
-            name = f"{path}/ ({_number(source.files, 'file')})" if source.form.startswith("text") else path
+            name = f"{path}/ ({counted(source.files, 'file')})" if source.form.startswith("text") else path
             table.add_row(escape(name), escape(source.problem or source.form), *source.numbers)
         if self._more.files:
             table.add_row(f"and {self._more.files:,} more", "", *self._more.numbers)
@@ -119,7 +120,7 @@ def dry_run(job: ShardJob, console: Console) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     limit = job.limit if isinstance(job, TagJob) else None
-    say(f"{_number(sources.files, 'file')}, {decimal(sources.n_bytes)}, {_number(len(names), 'shard')}")
+    say(f"{counted(sources.files, 'file')}, {decimal(sources.n_bytes)}, {counted(len(names), 'shard')}")
     console.print(sources.table(), soft_wrap=True)
     if limit is not None:
         say(f"Documents: the first {limit:,}, of which the last is in the last shard above")
@@ -132,10 +133,6 @@ def dry_run(job: ShardJob, console: Console) -> None:
             say(f"First ids: {', '.join(ids)}")
     say(f"Output: {output} ({_state(output, work, names)})")
     say("Nothing was written. The same command without --dry-run starts the job.")
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _ids(shard: Shard, work: PlannedJob, digest: str) -> list[str]:
